@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ridgeline import RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.files import resolve, use_s3
-from ridgeline.operators import _queue_enumerator, _queue_log
+from ridgeline.operators import QueueInput, _queue_enumerator, _queue_log
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_log import LogReader, LogWriter
 from ridgeline.operators._queue_objects import ObjectFolder, folder_of
@@ -147,7 +147,7 @@ def test_a_reader_that_catches_up_says_how_far_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(ObjectFolder, "look_seconds", 0.01)
     monkeypatch.setattr(_queue_enumerator, "folder_of", ObjectFolder)
     monkeypatch.setattr(_queue_enumerator, "LogReader", EndlessLog)
-    settings = _queue_enumerator.Settings(str(tmp_path), "earliest", "fail", "wait")
+    operator = QueueInput(path=tmp_path, when_missing="wait")
     here: dict[str, object] = {
         "application": "board",
         "operator": "queue",
@@ -155,7 +155,7 @@ def test_a_reader_that_catches_up_says_how_far_it_is(tmp_path, monkeypatch):
         "clock": SystemClock(),
     }
     context = SimpleNamespace(**here, wake=lambda: None, budget=lambda: math.inf, warn=print)
-    queue, offset, deadline = _queue_enumerator.QueueEnumerator(settings), None, time.monotonic() + 20
+    queue, offset, deadline = _queue_enumerator.QueueEnumerator(operator), None, time.monotonic() + 20
     queue.open(context, None)
     try:
         while ObjectFolder(str(tmp_path)).registered("board.queue-1").next == 0:

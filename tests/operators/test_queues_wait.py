@@ -24,11 +24,11 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import _queue_files
+from ridgeline.operators import QueueOutput, _queue_files
 from ridgeline.operators._queue_files import QueueFolder
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import ObjectFolder
-from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
+from ridgeline.operators._queue_publisher import QueuePublisher, Written
 from ridgeline.testing import run_local
 from support.crash.disks import full, small_disk
 from support.depth import deep
@@ -108,7 +108,7 @@ class Driver:
     def __init__(self, folder: Path, keep_bytes: int = 2**30, kind: type[QueueFolder] = QueueFolder) -> None:
         self.path, self.clock = str(folder / "queue"), HandClock()
         self.folder = kind(self.path)
-        self.settings = Settings(self.path, 3600.0, keep_bytes, "wait")
+        self.output = QueueOutput(self.path, 3600.0, keep_bytes)
         self.stores = OutputStores(self.clock)
         self.stores.be_patient(lambda: False)
         self.segments = self.folder.segment_writer(0)
@@ -117,7 +117,7 @@ class Driver:
 
     def begin(self) -> None:
         """Another driver opens the queue, as after a restart."""
-        self.publisher = QueuePublisher(self.settings)
+        self.publisher = QueuePublisher(self.output)
         self.publisher._opened = self.folder
         context = PublisherContext(
             "shop", "queue", "run1", self.clock, Console(), "staging", lambda: None, 1, lambda: None

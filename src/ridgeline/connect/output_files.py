@@ -120,21 +120,17 @@ class OutputFiles:
         with self._files.open_input_stream(path) as stream:
             return stream.read_buffer()
 
-    def checksum(self, path: str, name: str) -> int:
-        """The CRC-32 of a file that was written under this name; it is read in chunks."""
-        found = zlib.crc32(name.encode())
-        with self.reading(path) as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                found = zlib.crc32(chunk, found)
-        return found
+    def checksum(self, path: str, name: str, out: SummedStream | None = None) -> int:
+        """The CRC-32 of a file that was written under this name; it is read in chunks.
 
-    def copy_into(self, path: str, name: str, out: SummedStream) -> int:
-        """Copy a file's bytes to a stream; return their CRC-32, as `checksum`."""
+        `out`: the stream to which its bytes are copied.
+        """
         found = zlib.crc32(name.encode())
         with self.reading(path) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 found = zlib.crc32(chunk, found)
-                out.write(chunk)
+                if out is not None:
+                    out.write(chunk)
         return found
 
     def move(self, source: str, target: str) -> None:

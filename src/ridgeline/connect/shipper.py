@@ -37,17 +37,6 @@ class Trouble(NamedTuple):
     error: str
 
 
-class Progress(NamedTuple):
-    """How far a run's windows are at their place.
-
-    `written`: the last window with rows that is known to be there, -1 before the first. `committed`: the
-    last window that may be there.
-    """
-
-    written: int
-    committed: int
-
-
 @dataclass
 class _Link:
     """The state of a sink, as its thread knows it.
@@ -76,24 +65,29 @@ class Shipper:
         context: SinkContext,
         store: SegmentStore,
         check_owner: Callable[[], None],
-        progress: Progress,
+        written: int,
+        committed: int,
         home: str,
         segments: Sequence[Segment] = (),
     ) -> None:
-        """`home`: the folder, below `staging`, of files that are no segments. `segments`: committed ones."""
+        """`home`: the folder, below `staging`, of files that are no segments. `segments`: committed ones.
+
+        `written`: the last window with rows that is known to be at the other side, -1 before the first.
+        `committed`: the last window that may be there.
+        """
         self._sink, self._store, self._check_owner, self._home = sink, store, check_owner, home
         self._context = replace(context, refused=self.refuse, warn=self.say)
         self._state = threading.Condition()
         self._segments = list(segments)
         """All that are not known to be at the other side, by window: committed ones, then staged ones."""
         self._useless: list[str] = []
-        self._released = progress.committed
+        self._released = committed
         self._stopped = False
         self._link = _Link()
         self._refused: dict[str, list[dict[str, Any]]] = {}
         """The rows that the write under way leaves out, by the file that has them, and why."""
         self._refusals: set[str] = set()
-        self.shipped = progress.written
+        self.shipped = written
         self._texts: list[str] = []
         self._trouble: Trouble | None = None
         self._asked_at: float | None = None

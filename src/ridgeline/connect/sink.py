@@ -87,8 +87,8 @@ class Batch:
         return self.read()
 
 
-def _unheard(text: str) -> None:
-    """Takes texts where nothing shows them."""
+def _unheard(*values: object) -> None:
+    """Takes texts and refused rows where nothing is done with them."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class SinkContext:
     clock: Clock
     schema: pa.Schema | None
     skips: bool
-    refused: Callable[[Batch, str, str], None]
+    refused: Callable[[Batch, str, str], None] = _unheard
     warn: Callable[[str], None] = _unheard
 
     def unwritten(self, batches: Sequence[Batch], found: Mark | None) -> list[Batch]:

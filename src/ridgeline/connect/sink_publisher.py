@@ -18,8 +18,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import is_unavailable
 from ridgeline.connect.segment_store import Segment, SegmentStore
-from ridgeline.connect.shipper import Progress, Shipper, Trouble
-from ridgeline.connect.sink import Batch, Sink, SinkContext
+from ridgeline.connect.shipper import Shipper, Trouble
+from ridgeline.connect.sink import Sink, SinkContext
 from ridgeline.connect.window_output import explaining, publish_failure, safe_name
 
 _MOST_SEGMENTS = 4096
@@ -29,10 +29,6 @@ _MOST_SMALL = 64 * 2**10
 _REMIND_SECONDS = 60.0
 _SAY_SECONDS = 1.0
 """An interruption that is over sooner is not worth a warning."""
-
-
-def _unheard(batch: Batch, row: str, reason: str) -> None:
-    """Takes refused rows until the thread begins, which takes them itself."""
 
 
 class SinkPublisher(Publisher):
@@ -88,7 +84,8 @@ class SinkPublisher(Publisher):
             self._sink_context(),
             self._store,
             context.check_owner,
-            Progress(written, self._window),
+            written,
+            self._window,
             self._home,
             waiting,
         )
@@ -132,7 +129,6 @@ class SinkPublisher(Publisher):
             clock=context.clock,
             schema=None if schema is None or schema.pickled else schema.arrow,
             skips=context.attributes.get("on_error") is OnError.SKIP,
-            refused=_unheard,
         )
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:

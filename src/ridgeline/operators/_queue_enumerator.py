@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
@@ -23,6 +23,9 @@ from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
+
+if TYPE_CHECKING:
+    from ridgeline.operators.queue_input import QueueInput
 
 _log = logging.getLogger(__name__)
 _REGISTER_LOOKS = 20
@@ -38,15 +41,6 @@ _WHOLE = 2
 _AT_ONCE = 4096
 _AHEAD = 65_536
 """The most entries that the driver holds in memory."""
-
-
-class Settings(NamedTuple):
-    """The properties of a `QueueInput`."""
-
-    path: str
-    begin: str
-    when_lost: str
-    when_missing: str = "fail"
 
 
 class Offset(NamedTuple):
@@ -93,8 +87,8 @@ class QueueEnumerator(Enumerator):
     The offset of a window is an `Offset` by names, as people see it in the page.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, operator: QueueInput[Any]) -> None:
+        self._operator, self._path = operator, str(operator.path)
         self._log: _Log
         self._look = threading.Event()
         """Whether the thread is to look at once."""
@@ -111,19 +105,17 @@ class QueueEnumerator(Enumerator):
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
         self._context = context
-        self._folder = folder_of(self._settings.path)
-        if self._settings.when_missing == "wait":
+        self._folder = folder_of(self._path)
+        if self._operator.when_missing == "wait":
             self._folder.make()
         self._find()
         last = None if offset is None else Offset(**offset)
-        if self._queue is None and self._settings.when_missing == "fail":
-            msg = (
-                f"`{context.operator}`: there is no queue in `{self._settings.path}`; start the application "
-            )
+        if self._queue is None and self._operator.when_missing == "fail":
+            msg = f"`{context.operator}`: there is no queue in `{self._path}`; start the application "
             msg += "that writes to it (`QueueOutput`) first, or correct `path`"
             raise RidgelineError(msg)
         if last is not None and last.queue not in (None, self._queue):
-            what = f"`{self._settings.path}` holds another queue than the one that this run has read"
+            what = f"`{self._path}` holds another queue than the one that this run has read"
             msg = f"`{context.operator}`: {what}; put the former one back, "
             msg += "or begin with the new one on a fresh checkpoint"
             raise RidgelineError(msg)
@@ -142,7 +134,7 @@ class QueueEnumerator(Enumerator):
             if last.reader != self._name:  # it was renamed
                 self._folder.forget(last.reader)
         self._register_first()
-        self._end_listening = listen(self._settings.path, self._on_append)
+        self._end_listening = listen(self._path, self._on_append)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
 
@@ -156,7 +148,7 @@ class QueueEnumerator(Enumerator):
         with contextlib.suppress(LostError):
             for entry in LogReader(self._folder, offset.next - 1).read(1):
                 if entry.digest != offset.last:
-                    path = self._settings.path
+                    path = self._path
                     raise RidgelineError(
                         f"`{self._context.operator}`: entry {entry.number} of queue `{path}` is not the one "
                         "that was read: the queue and its writer were restored from an older copy; restore "
@@ -169,7 +161,7 @@ class QueueEnumerator(Enumerator):
             self._register()
         except OSError as error:
             if self._name not in self._folder.readers_known():
-                raise write_failure(self._context.operator, self._settings.path, error) from error
+                raise write_failure(self._context.operator, self._path, error) from error
             self._log_failure(error)  # an older position is there
 
     def _begin_at(self, first: int) -> None:
@@ -197,7 +189,7 @@ class QueueEnumerator(Enumerator):
     def _is_of_application(self) -> bool:
         """Whether the writer is a region of this application, and its log may be broken by a power cut."""
         own = self._description.get("application") == self._context.application
-        return own and self._settings.when_missing == "wait" and not self._folder.reads_ahead
+        return own and self._operator.when_missing == "wait" and not self._folder.reads_ahead
 
     def _look_for_writer(self, *, fresh: bool) -> None:
         """Begin to read once the writer has fixed its log. Called by `advance`.
@@ -205,7 +197,7 @@ class QueueEnumerator(Enumerator):
         `fresh`: nothing was ever read. After a while it reads without: there is no such writer any more.
         """
         waited = self._context.clock.monotonic() - self._opened_at
-        if is_opened(self._settings.path) or waited >= _WRITER_SECONDS:
+        if is_opened(self._path) or waited >= _WRITER_SECONDS:
             if fresh:
                 self._first = self._committed = self._beginning()
                 self._begin_at(self._first)
@@ -216,7 +208,7 @@ class QueueEnumerator(Enumerator):
         firsts = self._folder.logs()
         if not firsts:
             return 0
-        if self._settings.begin == "earliest":
+        if self._operator.begin == "earliest":
             return firsts[0]
         reader = LogReader(self._folder, firsts[-1])
         while entries := reader.read():
@@ -296,9 +288,9 @@ class QueueEnumerator(Enumerator):
                     break
                 log.waiting.extend(entries)
         except LostError as lost:
-            if self._settings.when_lost == "fail" or lost.first is None:
+            if self._operator.when_lost == "fail" or lost.first is None:
                 raise
-            what = f"queue `{self._settings.path}`: entries {lost.number} to {lost.first - 1} were dropped"
+            what = f"queue `{self._path}`: entries {lost.number} to {lost.first - 1} were dropped"
             self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
             self._follow(LogReader(self._folder, lost.first), log.waiting)
 
@@ -339,21 +331,21 @@ class QueueEnumerator(Enumerator):
         why, error = self._away, self._unregistered
         if not why and error is not None and error.errno not in FULL:  # a full disk can be read
             why = " ".join(str(error).split())
-        return mask_text(f"queue `{self._settings.path}` cannot be read: {why}") if why else ""
+        return mask_text(f"queue `{self._path}` cannot be read: {why}") if why else ""
 
     def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
         """Entries that were dropped. Those that are there stay from now on, as the registration says."""
         if offset is None:
             return ""
         reader, place = offset["reader"], offset["next"]
-        folder = folder_of(self._settings.path)
+        folder = folder_of(self._path)
         first = min(folder.logs(), default=0)
         if place >= first:
             folder.register(ReaderPosition(reader, place, context.clock.wall()))
             first = min(folder.logs(), default=0)  # the writer may have dropped it before it saw that
         if place >= first:
             return ""
-        return f"queue `{self._settings.path}` has no entry {place} any more, it begins with {first}"
+        return f"queue `{self._path}` has no entry {place} any more, it begins with {first}"
 
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
@@ -398,7 +390,7 @@ class QueueEnumerator(Enumerator):
                 self._stop.wait(1.0)
 
     def _log_failure(self, error: OSError) -> None:
-        _log.warning("queue `%s`: %s", mask_addresses(self._settings.path), mask_text(str(error)))
+        _log.warning("queue `%s`: %s", mask_addresses(self._path), mask_text(str(error)))
 
     def _register(self) -> None:
         """Write how far the reader has committed, if that has changed, and that it is alive.

@@ -12,13 +12,14 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from rich.text import Text
 
 from ridgeline.api.context import Control
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.files import StoreAwayError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
@@ -27,6 +28,9 @@ from ridgeline.connect.window_output import GONE, explaining, publish_failure
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition
 from ridgeline.operators._queue_log import LogWriter
 from ridgeline.operators._queue_objects import folder_of
+
+if TYPE_CHECKING:
+    from ridgeline.operators.queue_output import QueueOutput
 
 _SYNC_ENTRIES = 32
 _SYNC_SECONDS = 1.0
@@ -62,21 +66,10 @@ def _notify(path: str) -> None:
         wake()
 
 
-class Settings(NamedTuple):
-    """The properties of a `QueueOutput`; `keep` in seconds."""
-
-    path: str
-    keep: float
-    keep_bytes: int
-    when_full: str
-    readers: tuple[str, ...] = ()
-
-
 class Written(NamedTuple):
     """One value that a partition hands over: rows of a window and their schema, or the end of its input.
 
-    `place`: the partition, and how many there are. `mark`: its watermark after the window, if that is another
-    one than after the window before. `timed`: it has a watermark.
+    `place`: the partition, and how many there are. `mark`: its watermark after the window; None: it has none.
     `control`: a control tuple that has come to it.
     """
 
@@ -85,7 +78,6 @@ class Written(NamedTuple):
     schema: str = ""
     ended: bool = False
     mark: Mark | None = None
-    timed: bool = False
     control: Control | None = None
 
 
@@ -99,7 +91,7 @@ def _moved(known: Marks, written: Sequence[Written]) -> Marks:
         known = ()
     if not written:
         return known
-    if not any(one.timed for one in written):
+    if all(one.mark is None for one in written):
         return ()
     partitions = written[0].place[1]
     found = [*known[:partitions], *[(EARLIEST, False)] * (partitions - len(known))]
@@ -125,19 +117,19 @@ class QueuePublisher(Publisher):
     groups_windows = True
     only_files = True
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, output: QueueOutput) -> None:
+        self._path, self._keep, self._output = str(output.path), parse_duration(output.keep), output
         self._opened: QueueFolder | None = None
 
     @property
     def _folder(self) -> QueueFolder:
         if self._opened is None:
-            self._opened = folder_of(self._settings.path)
+            self._opened = folder_of(self._path)
         return self._opened
 
     def place(self) -> str:
         """The folder."""
-        return f"queue {self._settings.path}"
+        return f"queue {self._path}"
 
     def open(self, context: PublisherContext, state: Any) -> None:
         """Bring the log to the last committed window. Raises RidgelineError if it is of another run."""
@@ -150,7 +142,7 @@ class QueuePublisher(Publisher):
             self._folder.make()
             self._description = self._folder.description
             context.check_owner()
-            continues = state is not None and state["path"] == self._settings.path
+            continues = state is not None and state["path"] == self._path
             self._log = LogWriter(self._folder, _unsynced(state) if continues else None)
             if not continues:
                 self._begin()
@@ -162,8 +154,8 @@ class QueuePublisher(Publisher):
                 self._folder.describe(self._description)
             self._forget_former_readers()
         self._look()
-        _OPENED.add(self._settings.path)
-        _notify(self._settings.path)
+        _OPENED.add(self._path)
+        _notify(self._path)
 
     def _begin(self) -> None:
         """Become the writer, after the entries that are there."""
@@ -203,7 +195,7 @@ class QueuePublisher(Publisher):
         """Raise RidgelineError if the log does not end with the entries that the checkpoint knows."""
         if end != known:
             there = f"its log ends with entry {self._log.next - 1}"
-            msg = f"queue `{self._settings.path}`: {there}, the checkpoint with entry {known - 1}; "
+            msg = f"queue `{self._path}`: {there}, the checkpoint with entry {known - 1}; "
             msg += "one of them is an older copy: restore both from copies of the same time"
             raise RidgelineError(msg)
 
@@ -215,7 +207,7 @@ class QueuePublisher(Publisher):
             raise self._failure(FileNotFoundError("`queue.json` is not there any more"))
         if found.get("run_id") != self._context.run_id or found.get("operator") != operator:
             who = f"`{found.get('operator')}` of `{found.get('application')}`"
-            msg = f"`{self._context.operator}` does not write to queue `{self._settings.path}` any more: "
+            msg = f"`{self._context.operator}` does not write to queue `{self._path}` any more: "
             msg += f"{who} does; give each writer a `path` of its own"
             raise RidgelineError(msg)
 
@@ -252,7 +244,7 @@ class QueuePublisher(Publisher):
         with explaining(self._failure):
             self._sync_if_due()
         return {
-            "path": self._settings.path,
+            "path": self._path,
             "operator": self._context.operator,
             "next": number,
             "ended": sorted(self._ended),
@@ -266,7 +258,7 @@ class QueuePublisher(Publisher):
             known = self._description.get("schema")
             if known is not None and known != schema:
                 what = f"`{self._context.operator}` writes other columns than queue"
-                msg = f"{what} `{self._settings.path}` has; "
+                msg = f"{what} `{self._path}` has; "
                 msg += "give it another `path`, or its rows the columns of before"
                 raise RidgelineError(msg)
             if known is None:
@@ -292,7 +284,7 @@ class QueuePublisher(Publisher):
             self._recent += due
             self._moved = self._moved and not any(entry.moved for entry in due)
             self._marks = next((one.marks for one in reversed(due) if one.marks is not None), self._marks)
-            _notify(self._settings.path)
+            _notify(self._path)
         if self._look_is_due:
             self._look()
 
@@ -301,9 +293,8 @@ class QueuePublisher(Publisher):
         return self._context.clock.monotonic() - self._looked >= self._folder.readers_look_seconds
 
     def _append(self, entries: Sequence[Entry]) -> None:
-        settings = self._settings
         with explaining(self._failure):
-            self._log.append(entries, settings.keep_bytes // _FILES, settings.keep / _FILES)
+            self._log.append(entries, self._output.keep_bytes // _FILES, self._keep / _FILES)
 
     def plan_changed(self) -> None:
         """Keys may be in other partitions from the next window on."""
@@ -314,7 +305,7 @@ class QueuePublisher(Publisher):
         if state is not None and state["next"] == self._log.next:
             return {**state, "entries": [list(entry) for entry in self._recent]}
         given = self._log.next - (0 if state is None else state["next"])
-        msg = f"`{self._context.operator}`: {given} entries of queue `{self._settings.path}` were given to "
+        msg = f"`{self._context.operator}`: {given} entries of queue `{self._path}` were given to "
         msg += f"readers after window {window_id}, and would be given twice"
         raise RidgelineError(msg)
 
@@ -348,17 +339,17 @@ class QueuePublisher(Publisher):
             except FileNotFoundError:
                 continue
             except RidgelineError as error:
-                self._warn(f"queue `{self._settings.path}`: {error}")
+                self._warn(f"queue `{self._path}`: {error}")
                 found.append(ReaderPosition(name, 0, 0.0))
         first = next(iter(self._log.files), 0)
-        for reader in self._settings.readers:
+        for reader in self._output.readers:
             if not any(_is_of(one.name, reader) for one in found):
                 found.append(ReaderPosition(reader, first, self._context.clock.wall()))
         return sorted(found, key=lambda one: one.next)
 
     def _forget_former_readers(self) -> None:
         """Remove the registrations of operators of this application that do not read the queue any more."""
-        readers = self._settings.readers
+        readers = self._output.readers
         if not readers:
             return
         own = readers[0].partition(".")[0]
@@ -369,21 +360,21 @@ class QueuePublisher(Publisher):
 
     def _drop(self, readers: Sequence[ReaderPosition]) -> str | None:
         """Drop what is too old or too much. Returns why that is not possible, if it is not."""
-        settings, now = self._settings, self._context.clock.wall()
+        keep, keep_bytes, now = self._keep, self._output.keep_bytes, self._context.clock.wall()
         while self._log.files:
             first, oldest = next(iter(self._log.files.items()))
-            too_old, too_much = now - oldest.ended > settings.keep, self._log.size > settings.keep_bytes
+            too_old, too_much = now - oldest.ended > keep, self._log.size > keep_bytes
             behind = readers[0] if readers and readers[0].next < oldest.next else None
-            if behind is not None and settings.when_full == "wait":
+            if behind is not None and self._output.when_full == "wait":
                 late = self._late(behind, now)
-                return self._reason(behind, late) if late > settings.keep or too_much else None
+                return self._reason(behind, late) if late > keep or too_much else None
             if not (too_old or too_much) or len(self._log.files) == 1:  # the last one keeps the count
                 return None
             if oldest.next > self._log.next - len(self._recent):
                 return None  # the state still names its entries
             if behind is not None:
                 lost = f"entries {max(first, behind.next)} to {oldest.next - 1} are dropped"
-                self._warn(f"queue `{settings.path}`: {lost}, reader `{behind.name}` has not read them")
+                self._warn(f"queue `{self._path}`: {lost}, reader `{behind.name}` has not read them")
             self._context.check_owner()
             self._log.drop(first)
         return None
@@ -394,11 +385,10 @@ class QueuePublisher(Publisher):
         return max(0.0, now - began[0]) if began else 0.0
 
     def _reason(self, reader: ReaderPosition, late: float) -> str:
-        settings = self._settings
         seen = max(0.0, self._context.clock.wall() - reader.seen)
         path = self._folder.registration(reader.name)
         return (
-            f"queue `{settings.path}` is full: reader `{reader.name}` has {self._log.next - reader.next} "
+            f"queue `{self._path}` is full: reader `{reader.name}` has {self._log.next - reader.next} "
             f"entries before it, {late:.0f} s of them, and was alive {seen:.0f} s ago; start it, raise "
             f"`keep` or `keep_bytes`, or remove `{path}` if it is gone for good"
         )
@@ -418,7 +408,7 @@ class QueuePublisher(Publisher):
 
     def _failure(self, error: OSError) -> RidgelineError:
         """StoreAwayError if the call may be made again: also if what was there is gone, as with a mount."""
-        operator, path = self._context.operator, self._settings.path
+        operator, path = self._context.operator, self._path
         failure = publish_failure(operator, path, error)
         if isinstance(error, FileNotFoundError) and self._is_gone():
             return StoreAwayError(str(failure), mask_text(path), GONE)
@@ -427,5 +417,5 @@ class QueuePublisher(Publisher):
     def _is_gone(self) -> bool:
         """Whether the queue is not there, which this publisher has opened."""
         with suppress(OSError, ValueError):
-            return self._settings.path in _OPENED and not self._folder.description
+            return self._path in _OPENED and not self._folder.description
         return False

@@ -57,13 +57,15 @@ def merge(
         _merge_parquet(files, folder, segments, out)
         return
     for segment in segments:
-        found = files.copy_into(f"{folder}/{segment.name}", segment.name, out)
-        _check(segment, found)
+        check(files, folder, segment, out)
 
 
-def check(files: OutputFiles, folder: str, segment: Segment) -> None:
-    """Read a whole segment and compare its checksum. Raises DamagedError, OSError."""
-    _check(segment, files.checksum(f"{folder}/{segment.name}", segment.name))
+def check(files: OutputFiles, folder: str, segment: Segment, out: SummedStream | None = None) -> None:
+    """Read a whole segment and compare its checksum; copy it to a stream, if one is given.
+
+    Raises DamagedError, OSError.
+    """
+    _check(segment, files.checksum(f"{folder}/{segment.name}", segment.name, out))
 
 
 def _check(segment: Segment, crc32: int) -> None:

@@ -24,7 +24,7 @@ from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import AtPath, absolute
-from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator, Settings
+from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
@@ -161,7 +161,7 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
 
     def enumerator(self) -> QueueEnumerator:
         """The part that runs on the driver."""
-        return QueueEnumerator(Settings(str(self.path), self.begin, self.when_lost, self.when_missing))
+        return QueueEnumerator(self)
 
     def setup(self, context: OperatorContext) -> None:
         """Files are opened when rows are read."""

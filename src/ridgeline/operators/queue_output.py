@@ -12,32 +12,12 @@ from pydantic import Field
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import Control, OperatorContext
 from ridgeline.api.ports import InputPort
-from ridgeline.api.support.duration import Duration, parse_duration
-from ridgeline.api.times import Mark
+from ridgeline.api.support.duration import Duration
 from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.window_output import WindowOutput
 from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
+from ridgeline.operators._queue_publisher import QueuePublisher, Written
 from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, plain_schema, united, with_times
-
-
-class _Said:
-    """The watermarks that a partition has handed over, by window: the last ones may run again."""
-
-    _MOST = 256  # windows: more than can be in flight
-
-    def __init__(self) -> None:
-        self._marks: list[tuple[int, Mark]] = []
-
-    def news(self, window_id: int, mark: Mark | None) -> Mark | None:
-        """The watermark after a window, if it must be handed over."""
-        while self._marks and self._marks[-1][0] >= window_id:  # of an attempt that is void
-            self._marks.pop()
-        if mark is None or (self._marks and self._marks[-1][1] == mark):
-            return None
-        self._marks.append((window_id, mark))
-        del self._marks[: -self._MOST]
-        return mark
 
 
 class QueueOutput(AtPath, WindowOutput):
@@ -116,7 +96,6 @@ class QueueOutput(AtPath, WindowOutput):
         """A segment is opened when there are rows."""
         folder = folder_of(str(self.path))
         self._segment, self._lasting = folder.segment_writer(context.partition), folder.lasting
-        self._said = _Said()
         self._trust = QueueTrust(str(self.path), context.staging)
         context.engine.on_control = self._take_control
 
@@ -135,13 +114,12 @@ class QueueOutput(AtPath, WindowOutput):
             del self.waiting[:]
             part = self.until_there(lambda: self._segment.write(batches), self.path, self._lasting)
             schema = base64.b64encode(plain_schema(batches[0]).serialize()).decode()
-        mark = self._said.news(self.context.window_id, self.context.engine.mark)
-        if part is not None or mark is not None:
-            self._hand_over(part=part, schema=schema, mark=mark)
+        if part is not None or self.context.engine.mark is not None:
+            self._hand_over(part=part, schema=schema)
 
     def _hand_over(self, **values: Any) -> None:
-        place, timed = (self.context.partition, self.context.partitions), self.context.engine.mark is not None
-        self.context.hand_over(Written(place, timed=timed, **values))
+        place = self.context.partition, self.context.partitions
+        self.context.hand_over(Written(place, mark=self.context.engine.mark, **values))
 
     def end_of_input(self) -> None:
         """Readers finish once they have read all."""
@@ -149,9 +127,4 @@ class QueueOutput(AtPath, WindowOutput):
 
     def publisher(self) -> QueuePublisher:
         """The part that runs on the driver."""
-        keep: Any = self.keep
-        return QueuePublisher(
-            Settings(
-                str(self.path), parse_duration(keep), self.keep_bytes, self.when_full, tuple(self.readers)
-            )
-        )
+        return QueuePublisher(self)

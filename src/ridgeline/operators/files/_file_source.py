@@ -151,39 +151,6 @@ class Found(NamedTuple):
     modified: int
 
 
-class Listing:
-    """Lists the files of all entries of `path`."""
-
-    def __init__(self, entries: Sequence[str]) -> None:
-        """Raises RidgelineError for an entry that pyarrow cannot reach."""
-        self.entries = entries
-        self._places = [resolve(entry) for entry in entries]
-
-    def look(self) -> list[Found]:
-        """All files that are there now, by time and name; each once.
-
-        Raises OSError, RidgelineError where a store refuses it.
-        """
-        found: dict[str, Found] = {}
-        for number, entry in enumerate(self.entries):
-            try:
-                infos = self._infos(number)
-            except OSError as error:
-                if not is_refused(error):
-                    raise
-                msg = f"`{mask_text(entry)}` cannot be listed: {mask_text(str(error))}; check the keys "
-                msg += "(`AWS_ACCESS_KEY_ID` and others), their rights, and the bucket"
-                raise RidgelineError(msg) from error
-            for info in infos:
-                if info.type == pyarrow.fs.FileType.File:
-                    found.setdefault(info.path, Found(number, info.path, info.size, info.mtime_ns or 0))
-        return sorted(found.values(), key=lambda one: (one.modified, one.path))
-
-    def _infos(self, number: int) -> list[pyarrow.fs.FileInfo]:
-        """The files of an entry; none if nothing is there yet."""
-        return infos_of(*self._places[number], local=is_local(self.entries[number]))
-
-
 _MOST_OPEN = 256
 """The most files that are given to windows and not read to their end."""
 _LISTING_SHARE = 4
@@ -230,7 +197,7 @@ class FileSource(Source):
             self._context = context
             self._fresh = context.memory is None
             self._seen = self._files_read(context.memory)
-        self._listing = Listing(self._entries)
+        self._places = [resolve(entry) for entry in self._entries]
 
     def _files_read(self, memory: Any) -> Seen:
         """As of a memory."""
@@ -247,7 +214,7 @@ class FileSource(Source):
     def unreachable(self, positions: Mapping[str, Place], last: Mapping[str, Place], memory: Any) -> str:
         """Files that are gone, of those that were being read or were read since. Raises as `open`."""
         then, now = (self._files_read(one).names for one in (self._context.memory, memory))
-        there = {hashed(found.path) for found in self._listing.look()}
+        there = {hashed(found.path) for found in self._list()}
         begun = {hashed(name) for name, (passed, size, _) in positions.items() if passed < size}
         gone = len((begun | now) - then - there)
         return f"{gone} files that were read after that window are gone" if gone else ""
@@ -326,9 +293,29 @@ class FileSource(Source):
     def _entry_of(self, found: Found) -> tuple[int, int]:
         return hashed(found.path), identity(found.size, found.modified)
 
+    def _list(self) -> list[Found]:
+        """All files that are there now, by time and name; each once.
+
+        Raises OSError, RidgelineError where a store refuses it.
+        """
+        found: dict[str, Found] = {}
+        for number, entry in enumerate(self._entries):
+            try:
+                infos = infos_of(*self._places[number], local=is_local(entry))
+            except OSError as error:
+                if not is_refused(error):
+                    raise
+                msg = f"`{mask_text(entry)}` cannot be listed: {mask_text(str(error))}; check the keys "
+                msg += "(`AWS_ACCESS_KEY_ID` and others), their rights, and the bucket"
+                raise RidgelineError(msg) from error
+            for info in infos:
+                if info.type == pyarrow.fs.FileType.File:
+                    found.setdefault(info.path, Found(number, info.path, info.size, info.mtime_ns or 0))
+        return sorted(found.values(), key=lambda one: (one.modified, one.path))
+
     def _look(self) -> None:
         """List the files, and sort out which are new, changed, removed or still being written."""
-        every = self._listing.look()
+        every = self._list()
         known = self._seen.find([found.path for found in every])
         queued = {found.path for found in self._queue}
         now = self._clock.wall()
