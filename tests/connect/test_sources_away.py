@@ -11,7 +11,7 @@ import pytest
 from ridgeline import Application, EnumeratorContext, OutputPort
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import PartitionedInput, Source, SourceRange, SourceReader
-from ridgeline.connect._enumerating import PartitionedEnumerator, Settings
+from ridgeline.connect._enumerating import PartitionedEnumerator
 from ridgeline.testing import CollectorSink, run_local
 from support.waiting import wait_until
 
@@ -44,7 +44,7 @@ class Away(Source):
 @pytest.fixture(params=[False, True], ids=["refuses", "hangs"])
 def away(request: pytest.FixtureRequest) -> Iterator[tuple[Away, PartitionedEnumerator, list[str]]]:
     source, texts = Away(hangs=request.param), []
-    enumerator = PartitionedEnumerator(source, Settings("earliest", None, None, 60.0, 1e6, 1e9))
+    enumerator = PartitionedEnumerator(source, PartitionedInput(discover_every=60.0))
     enumerator.open(
         EnumeratorContext(
             application="app",

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.connect._watching import Seen, Watching
 from ridgeline.connect.outage import Outage
 from ridgeline.connect.reader import Lost
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
 
+if TYPE_CHECKING:
+    from ridgeline.connect.partitioned_input import PartitionedInput
+
 _FIRST_ANSWER_SECONDS = 10.0
 """How long the start of a run waits for the first answer of the source."""
 
 _REMIND_SECONDS = 60.0
-
-
-class Settings(NamedTuple):
-    """The properties of a `PartitionedInput` that its enumerator needs."""
-
-    begin: str | datetime | Mapping[str, Position] | None
-    until: str | None
-    idle_after: float | None
-    discover_every: float
-    window_records: float
-    window_bytes: float
 
 
 def begin_of(value: Any) -> Begin | dict[str, Position]:
@@ -77,14 +70,14 @@ class PartitionedEnumerator(Enumerator):
     the source keeps of those that are closed. `ended`: all is read.
     """
 
-    def __init__(self, source: Source, settings: Settings) -> None:
-        self._source = source
-        self._settings = settings
-        begin = begin_of(settings.begin)
+    def __init__(self, source: Source, operator: PartitionedInput[Any]) -> None:
+        self._source, self._operator = source, operator
+        begin = "earliest" if source.bounds_itself else begin_of(operator.begin)
+        self._ends = operator.until is not None and not source.bounds_itself
+        """Whether all ends with what was there when the run began."""
         self._given: dict[str, Position] = begin if isinstance(begin, dict) else {}
-        self._watching = Watching(
-            source, settings.discover_every, "earliest" if isinstance(begin, dict) else begin
-        )
+        every = parse_duration(operator.discover_every)
+        self._watching = Watching(source, every, "earliest" if isinstance(begin, dict) else begin)
         self._losses = _Losses()
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
@@ -142,7 +135,7 @@ class PartitionedEnumerator(Enumerator):
             return start
         at, new, count = self._followed(seen, start)
         until = self._until(seen, start)
-        waits = until is None and self._settings.until is not None
+        waits = until is None and self._ends
         self._mention_wait(seen, waits=waits)
         known = seen.ends if until is None else until
         ends = {name: known[name] for name in at if name in known}
@@ -266,7 +259,7 @@ class PartitionedEnumerator(Enumerator):
 
         None as long as the source has not said all of them.
         """
-        if self._settings.until is None:
+        if not self._ends:
             return None
         if start is not None and "until" in start:
             found: dict[str, Position] = start["until"]
@@ -300,8 +293,8 @@ class PartitionedEnumerator(Enumerator):
         }
         total, beside = self._amount(waiting), self._source.waiting()
         # Where only bytes are known, a record counts as so many that both limits are reached at once.
-        record_bytes = self._settings.window_bytes / self._settings.window_records
-        records = max(1.0, min(self._settings.window_records, self._context.budget()))
+        record_bytes = self._operator.window_bytes / self._operator.window_records
+        records = max(1.0, min(self._operator.window_records, self._context.budget()))
         most = Amount(records, max(1.0, records * record_bytes))
         read = {name: end for name, (_, end) in waiting.items()} if reads else {}
         full = total.records > most.records or total.bytes > most.bytes
@@ -321,8 +314,8 @@ class PartitionedEnumerator(Enumerator):
 
     def _idle(self, at: Mapping[str, tuple[int, Position]], ends: Mapping[str, Position]) -> list[str]:
         """The source partitions that have had nothing new for `idle_after`: what waits is new, too."""
-        seconds = self._settings.idle_after
-        if seconds is None:
+        seconds = self._operator.idle_seconds()
+        if seconds is None or self._operator.lateness is None:
             return []
         now = self._context.clock.monotonic()
         before = self._news

@@ -27,7 +27,7 @@ from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.masking import masked_and_shortened
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Microseconds, Times, column_times
-from ridgeline.connect._enumerating import PartitionedEnumerator, Settings, begin_of
+from ridgeline.connect._enumerating import PartitionedEnumerator, begin_of
 from ridgeline.connect._watching import RETRIED
 from ridgeline.connect.outage import Outage
 from ridgeline.connect.reader import Lost, ReaderContext, Records, SourceRange, SourceReader
@@ -228,17 +228,7 @@ class PartitionedInput(EventTime, PushInput, Emits[T]):
 
     def enumerator(self) -> Enumerator:
         """The part that runs on the driver."""
-        return PartitionedEnumerator(self.source(), self._window_settings())
-
-    def _window_settings(self) -> Settings:
-        return Settings(
-            self.begin,
-            self.until,
-            self.idle_seconds() if self.lateness is not None else None,
-            parse_duration(self.discover_every),
-            self.window_records,
-            self.window_bytes,
-        )
+        return PartitionedEnumerator(self.source(), self)
 
     def setup(self, context: OperatorContext) -> None:
         """Make the readers; they connect when there is something to read."""

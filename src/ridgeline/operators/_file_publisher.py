@@ -29,7 +29,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -44,6 +44,9 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import GONE, explaining, other_copy, safe_name
 from ridgeline.operators._segments import DamagedError, Segment, SegmentPublisher, check, merge
+
+if TYPE_CHECKING:
+    from ridgeline.operators.file_output import FileOutput
 
 
 class Published(NamedTuple):
@@ -157,31 +160,22 @@ Readers of data sets pass over names with a dot in front.
 """
 
 
-class Settings(NamedTuple):
-    """The properties of a `FileOutput`. `divided`: rows go to folders."""
-
-    path: str
-    format: str
-    roll_seconds: float
-    roll_bytes: int
-    divided: bool = False
-
-
 class FilePublisher(SegmentPublisher):
     """Turns the segments of committed windows into published files. Runs on the driver."""
 
     groups_windows = True
     only_files = True
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, output: FileOutput, path: str, format: str) -> None:
+        """`path`, `format`: those of `output`, or those that it had before."""
+        self._output, self._path, self._format = output, path, format
         self._found = False
         """Whether its folder was there once: without it later, a mount is gone."""
 
     def place(self) -> str:
         """The folder, and in which format."""
-        where = "folders of " if self._settings.divided else ""
-        return f"{self._settings.format} files in {where}{self._settings.path}"
+        where = "folders of " if self._output.partition_by else ""
+        return f"{self._format} files in {where}{self._path}"
 
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the list of unpublished segments, and delete what a crash left.
@@ -189,7 +183,7 @@ class FilePublisher(SegmentPublisher):
         Raises RidgelineError if the folder cannot be reached, or is not the one of the checkpoint's run.
         """
         self._prefix = f"{safe_name(context.operator)}-{context.run_id}"
-        self._enter(context, self._settings.path, f"{HIDDEN}/{self._prefix}", "published", state)
+        self._enter(context, self._path, f"{HIDDEN}/{self._prefix}", "published", state)
         self._root = self._files.root
         self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
         self._renamed: set[str] = set()
@@ -215,8 +209,8 @@ class FilePublisher(SegmentPublisher):
     def _is_here(self, state: Any) -> bool:
         """Whether a state is of this path, format and name."""
         return (state["path"], state["format"], state["name"]) == (
-            self._settings.path,
-            self._settings.format,
+            self._path,
+            self._format,
             self._context.operator,
         )
 
@@ -240,8 +234,8 @@ class FilePublisher(SegmentPublisher):
         return {
             "window": window_id,
             "name": self._context.operator,
-            "path": self._settings.path,
-            "format": self._settings.format,
+            "path": self._path,
+            "format": self._format,
             "published": self._marker.window,
             "pending": [list(segment) for segment in pending],
             **more,
@@ -277,8 +271,8 @@ class FilePublisher(SegmentPublisher):
         now = self._context.clock.monotonic()
         self._since = now if self._since is None else self._since
         return (
-            now - self._since >= self._settings.roll_seconds
-            or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes
+            now - self._since >= self._output.roll_seconds
+            or sum(segment.bytes for segment in self._pending) >= self._output.roll_bytes
         )
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
@@ -311,7 +305,7 @@ class FilePublisher(SegmentPublisher):
             if waiting := sum(file.endswith(".segment") for file in left):
                 start = "start that run's `--checkpoint` to publish them"
                 found = f", with {waiting} unpublished segments; {start}"
-            what = f"folder `{self._settings.path}` holds the output of another run, `{name}`"
+            what = f"folder `{self._path}` holds the output of another run, `{name}`"
             text = f"`{self._context.operator}`: {what}{found}"
             self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)
 
@@ -323,8 +317,8 @@ class FilePublisher(SegmentPublisher):
 
     def _finish_before(self, state: Any) -> None:
         """After a change of path, format or name: publish the segments as it would have been done before."""
-        if state["pending"] or state["path"] == self._settings.path or "rewound" in state:
-            before = FilePublisher(self._settings._replace(path=state["path"], format=state["format"]))
+        if state["pending"] or state["path"] == self._path or "rewound" in state:
+            before = FilePublisher(self._output, state["path"], state["format"])
             before.open(replace(self._context, operator=state["name"]), state)
             before.close()
 
@@ -341,11 +335,11 @@ class FilePublisher(SegmentPublisher):
         if marked is None:
             raise self._gone()
         if marked < state["published"]:
-            what = f"output folder `{self._settings.path}` is older than the checkpoint; windows up to "
+            what = f"output folder `{self._path}` is older than the checkpoint; windows up to "
             what += f"{state['published']} were published, its marker is at {marked}"
             raise other_copy(self._context.operator, what, "folder", " and `path`")
         if "rewound" in state:
-            rewound, own = Rewound(*state["rewound"]), (self._prefix, self._settings.format)
+            rewound, own = Rewound(*state["rewound"]), (self._prefix, self._format)
             take_back(self._files, self._folder, *own, rewound, self._context)
         folders = {"", *(segment.folder for segment in self._pending)}
         covered = {folder: max([marked, *self._last_windows(folder)]) for folder in folders}
@@ -368,7 +362,7 @@ class FilePublisher(SegmentPublisher):
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
         if published > self._window:
             committed = f"window {self._window}" if self._window >= 0 else "no window"
-            what = f"output folder `{self._settings.path}` is newer than the checkpoint and would get rows "
+            what = f"output folder `{self._path}` is newer than the checkpoint and would get rows "
             what += f"twice; window {published} of this run is published, {committed} is committed"
             raise other_copy(self._context.operator, what, "checkpoint", " and `path`")
 
@@ -407,7 +401,7 @@ class FilePublisher(SegmentPublisher):
         only.
         """
         place = self._place(segments[0].folder)
-        name = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._settings.format}"
+        name = f"{self._prefix}-{segments[0].window:010d}-{segments[-1].window:010d}.{self._format}"
         target = f"{place}/{name}"
         if target not in self._renamed:  # else readers may have removed it since, before an error
             try:
@@ -417,7 +411,7 @@ class FilePublisher(SegmentPublisher):
                 else:
                     source = self._merged
                     with self._files.writing(source) as out:
-                        merge(self._files, self._folder, segments, out, self._settings.format)
+                        merge(self._files, self._folder, segments, out, self._format)
                 if place != self._root and not self._files.is_folder(place):
                     self._files.make_folder(place)
                     self._files.sync_above(place)
@@ -446,7 +440,7 @@ class FilePublisher(SegmentPublisher):
         else:
             what = "is missing"
         message = (
-            f"`{self._context.operator}`: output folder `{self._settings.path}` {what}; {self._waiting()}; "
+            f"`{self._context.operator}`: output folder `{self._path}` {what}; {self._waiting()}; "
             "mount or restore it and start again, nothing is lost; "
             f"to give these rows up, create the empty file `{self._marker.path(self._window)}`"
         )
@@ -471,6 +465,6 @@ class FilePublisher(SegmentPublisher):
         if isinstance(error, FileNotFoundError) and not self._files.is_file(
             self._marker.path(self._marker.window)
         ):
-            gone, path = self._gone(), mask_text(self._settings.path)
+            gone, path = self._gone(), mask_text(self._path)
             return StoreAwayError(str(gone), path, GONE) if self._found else gone
         return failure

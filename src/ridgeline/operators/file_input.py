@@ -10,7 +10,7 @@ from pydantic import Field
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.api.support.files import has_query
-from ridgeline.connect._enumerating import Settings, begin_of
+from ridgeline.connect._enumerating import begin_of
 from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
@@ -103,9 +103,6 @@ class FileInput(AtPath, GivenSchema, PartitionedInput[T]):
     def reader(self) -> FileReader:
         """The half that reads files."""
         return FileReader(entries_of(self.path), self.format, self.delimiter, self.null_values)
-
-    def _window_settings(self) -> Settings:
-        return super()._window_settings()._replace(begin="earliest", until=None)
 
     def _formats(self) -> set[Format | None]:
         """The formats that the names of files and patterns say; that of a folder is not known yet."""

@@ -21,7 +21,7 @@ from ridgeline.api.support.files import is_local
 from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.connect.window_output import WindowOutput, safe_name
-from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
+from ridgeline.operators._file_publisher import HIDDEN, FilePublisher
 from ridgeline.operators._json import json_lines
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -196,8 +196,7 @@ class FileOutput(AtPath, WindowOutput):
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""
-        rolls = self.roll_seconds, self.roll_bytes
-        return FilePublisher(Settings(str(self.path), self.format, *rolls, bool(self.partition_by)))
+        return FilePublisher(self, str(self.path), self.format)
 
 
 def _columns(names: list[str] | str | None) -> list[str]:

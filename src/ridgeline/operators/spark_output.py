@@ -134,7 +134,7 @@ class SparkOutput(WindowOutput):
 
     def publisher(self) -> SparkPublisher:
         """The part that runs on the driver."""
-        return SparkPublisher(self.format, dict(self.options), self.mode, self.transform)
+        return SparkPublisher(self)
 
 
 class SparkPublisher(SegmentPublisher):
@@ -146,10 +146,8 @@ class SparkPublisher(SegmentPublisher):
 
     restored = "restore the checkpoint's `staging` folder from a copy and start again"
 
-    def __init__(
-        self, format: str, options: Mapping[str, Option], mode: str, transform: Transform | None
-    ) -> None:
-        self._format, self._options, self._mode, self._transform = format, options, mode, transform
+    def __init__(self, output: SparkOutput) -> None:
+        self._output = output
         self._written = -1
         self._is_new = True
         """Nothing was committed before this run: folders of another one are replaced or left."""
@@ -173,7 +171,7 @@ class SparkPublisher(SegmentPublisher):
         self._is_new, self._compared = not state and context.committed < 0, False
         self._pending = [Segment(*entry) for entry in state["files"]] if state else []
         if state and (name := state["name"]) != context.operator:
-            before = SparkPublisher(self._format, self._options, self._mode, self._transform)
+            before = SparkPublisher(self._output)
             before.open(replace(context, operator=name), state)  # as it would have been done before
             before.publish(self._window)
             self._pending = []
@@ -236,8 +234,8 @@ class SparkPublisher(SegmentPublisher):
             spark = self._context.spark()
             self._compare(spark, window_id)
             frame = spark.read.parquet(*[f"{self._staged_uri()}/{segment.name}" for segment in self._pending])
-            if self._transform is not None:
-                frame = self._transform(frame, window_id)
+            if self._output.transform is not None:
+                frame = self._output.transform(frame, window_id)
             self._save(spark, frame, window_id)
             self._reached = True
         except Exception as error:
@@ -246,7 +244,7 @@ class SparkPublisher(SegmentPublisher):
             why = why_away(error)
             reason += f" ({why})" if why and why not in reason else ""
             message = (
-                f"`{self._context.operator}` cannot write window {window_id} as `{self._format}`; "
+                f"`{self._context.operator}` cannot write window {window_id} as `{self._output.format}`; "
                 f"Spark says: {reason}; "
                 "fix that, then start it again: the rows are in the checkpoint and will be written"
             )
@@ -261,11 +259,11 @@ class SparkPublisher(SegmentPublisher):
         that stood still and was taken over touches no rows of the other. Raises FencedError then.
         """
         options = self.options(window_id)
-        writer = frame.write.format(self._format)
-        path = self._options.get("path")
-        moves = isinstance(path, str) and _WINDOW in path and self._mode == "overwrite"
-        if not moves or self._format.lower() not in FILE_FORMATS:
-            writer.options(**options).mode(self._mode).save()
+        writer = frame.write.format(self._output.format)
+        path = self._output.options.get("path")
+        moves = isinstance(path, str) and _WINDOW in path and self._output.mode == "overwrite"
+        if not moves or self._output.format.lower() not in FILE_FORMATS:
+            writer.options(**options).mode(self._output.mode).save()
             return
         target = str(options["path"]).rstrip("/")
         above, _, name = target.rpartition("/")
@@ -278,7 +276,7 @@ class SparkPublisher(SegmentPublisher):
             for left in filter(own.fullmatch, folders.names(above or "/")):
                 folders.remove(f"{above}/{left}")
             self._cleared = True
-        writer.options(**{**options, "path": beside}).mode(self._mode).save()
+        writer.options(**{**options, "path": beside}).mode(self._output.mode).save()
         try:
             self._context.check_owner()
         except BaseException:
@@ -291,7 +289,7 @@ class SparkPublisher(SegmentPublisher):
 
         Raises RidgelineError if they have: an older copy of the checkpoint would mix with them.
         """
-        path = self._options.get("path")
+        path = self._output.options.get("path")
         if self._compared or self._is_new or not isinstance(path, str) or _WINDOW not in path:
             self._compared = True
             return
@@ -319,8 +317,8 @@ class SparkPublisher(SegmentPublisher):
         """
         if self._marker.window > window_id:
             raise RidgelineError(
-                f"`{self._context.operator}` cannot take back what Spark wrote as `{self._format}` after "
-                f"window {window_id}, up to window {self._marker.window}"
+                f"`{self._context.operator}` cannot take back what Spark wrote as "
+                f"`{self._output.format}` after window {window_id}, up to window {self._marker.window}"
             )
         return {"window": at, "name": self._context.operator, "files": []}
 
@@ -328,12 +326,12 @@ class SparkPublisher(SegmentPublisher):
         """The writer's options for a window: `{window_id}` replaced, Delta's transaction added."""
         context = self._context
         options: dict[str, Option] = {}
-        if self._format.lower() == "delta":
+        if self._output.format.lower() == "delta":
             options = {
                 "txnAppId": f"{context.application}/{context.operator}/{context.run_id}",
                 "txnVersion": window_id,
             }
-        for name, value in self._options.items():
+        for name, value in self._output.options.items():
             options[name] = value.replace("{window_id}", str(window_id)) if isinstance(value, str) else value
         return options
 

@@ -179,7 +179,7 @@ class SimulatedFileOutput(FileOutput):
 
     def publisher(self) -> FilePublisher:
         """The part that runs on the driver."""
-        return SimulatedPublisher(super().publisher()._settings)
+        return SimulatedPublisher(self, str(self.path), self.format)
 
 
 def hidden_folder(run_id: str) -> str:

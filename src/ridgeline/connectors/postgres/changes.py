@@ -161,7 +161,7 @@ class PostgresChanges(AtServer, PartitionedInput[T]):
 
     def enumerator(self) -> PartitionedEnumerator:
         """The part that runs on the driver."""
-        return _ChangeEnumerator(self.source(), self._window_settings())
+        return _ChangeEnumerator(self.source(), self)
 
     def reader(self) -> ChangeReader:
         """The container's half."""

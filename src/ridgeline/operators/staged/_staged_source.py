@@ -14,7 +14,6 @@ import pyarrow as pa
 from typing_extensions import TypeVar
 
 from ridgeline.api.errors import RidgelineError, SchemaError
-from ridgeline.connect._enumerating import Settings
 from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import SourceRange, SourceReader
@@ -204,6 +203,7 @@ class StagedSource(Source):
 
     poll_seconds: ClassVar[float] = 0.05
     mentions_new: ClassVar[bool] = False
+    bounds_itself: ClassVar[bool] = True
 
     def __init__(self, pull: Pull, encode: Callable[[list[Any]], pa.Table], *, keeps: bool) -> None:
         """`encode` makes rows of items. `keeps`: they come once only. Else `pull` gives the same again."""
@@ -404,6 +404,3 @@ class StagedInput(PartitionedInput[T]):
     def reader(self) -> StagedReader:
         """The half that reads the rows in containers."""
         return StagedReader()
-
-    def _window_settings(self) -> Settings:
-        return super()._window_settings()._replace(until=None)
