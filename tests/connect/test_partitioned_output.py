@@ -395,8 +395,7 @@ def shipping(run: str, committed: int) -> tuple[list[Segment], Callable[[Sink, i
     )
 
     def begin(sink: Sink, written: int) -> Shipper:
-        progress = written, committed
-        made = Shipper(sink, context, store, lambda: None, progress, "out")
+        made = Shipper(sink, context, store, lambda: None, written, committed, "out")
         made.start()
         return made
 
