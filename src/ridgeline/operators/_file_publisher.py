@@ -1,9 +1,9 @@
 """The driver's part of `FileOutput`: which segments are published, when, and what is left after a crash.
 
 Exactly once rests on the order of operations. Only the manifest names segments (`stage`), and the manifest is
-the commit. All unpublished segments as of the last committed window are published together, and a driver that
-starts publishes what it finds in the manifest before it stages anything. So two drivers that both publish
-make the same files, with the same names, from the same segments. To publish:
+the commit. All unpublished segments as of the last committed window are published together. A driver that
+starts publishes those in the manifest before it stages any. So two drivers that both publish make the same
+files, with the same names, from the same segments. To publish:
 
 1. merge the segments into a hidden file `merged-e<epoch>.tmp`, checking them, and sync it (a single segment
    is checked and renamed);

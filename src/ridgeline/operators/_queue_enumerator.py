@@ -88,7 +88,7 @@ class QueueEnumerator(Enumerator):
     """
 
     def __init__(self, operator: QueueInput[Any]) -> None:
-        self._operator, self._path = operator, str(operator.path)
+        self._operator = operator
         self._log: _Log
         self._look = threading.Event()
         """Whether the thread is to look at once."""
@@ -101,6 +101,10 @@ class QueueEnumerator(Enumerator):
         """Why the queue cannot be read; "" if it can."""
         self._unregistered: OSError | None = None
         """Why the position cannot be registered."""
+
+    @property
+    def _path(self) -> str:
+        return str(self._operator.path)
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
