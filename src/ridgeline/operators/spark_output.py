@@ -149,14 +149,11 @@ class SparkPublisher(SegmentPublisher):
     def __init__(self, output: SparkOutput) -> None:
         self._output = output
         self._written = -1
-        self._is_new = True
-        """Nothing was committed before this run: folders of another one are replaced or left."""
+        """The last window that Spark has written: if it cannot write another one, where it writes is away."""
         self._cleared = False
         """Whether folders that a killed driver left beside their places are removed."""
         self._compared = False
         """Whether the folders of windows that are there fit the checkpoint."""
-        self._reached = False
-        """Whether Spark has written a window: if it cannot later, where it writes is away."""
 
     def place(self) -> str:
         """Wherever Spark writes: `rewind` refuses if it has written anything."""
@@ -168,7 +165,8 @@ class SparkPublisher(SegmentPublisher):
         Raises RidgelineError if rows that are not yet written are missing.
         """
         self._enter(context, context.staging, safe_name(context.operator), "written", state)
-        self._is_new, self._compared = not state and context.committed < 0, False
+        # where nothing was committed before, folders of another run are replaced or left
+        self._compared = not state and context.committed < 0
         self._pending = [Segment(*entry) for entry in state["files"]] if state else []
         if state and (name := state["name"]) != context.operator:
             before = SparkPublisher(self._output)
@@ -185,7 +183,8 @@ class SparkPublisher(SegmentPublisher):
         Called by `open`. Raises RidgelineError if the checkpoint is older than what was written, or if a
         staged file or the marker is missing.
         """
-        if self._marker.find(found) is None and not self._pending:
+        is_marked = self._marker.find(found) is not None
+        if not is_marked and not self._pending:
             self._marker.make(self._window)
         if self._marker.window > self._window:
             what = "the checkpoint is an older copy, and windows would be written twice; window "
@@ -194,10 +193,7 @@ class SparkPublisher(SegmentPublisher):
         if self._marker.window == self._window:
             self._pending = []
         for segment in self._pending:
-            if (
-                self._marker.path(self._marker.window).rpartition("/")[2] not in found
-                or segment.name not in found
-            ):
+            if not is_marked or segment.name not in found:
                 raise self._lost(segment, "it, or the marker `written-*` beside it, is missing")
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
@@ -237,7 +233,6 @@ class SparkPublisher(SegmentPublisher):
             if self._output.transform is not None:
                 frame = self._output.transform(frame, window_id)
             self._save(spark, frame, window_id)
-            self._reached = True
         except Exception as error:
             if (reason := what_spark_says(error)) is None:
                 raise
@@ -248,7 +243,7 @@ class SparkPublisher(SegmentPublisher):
                 f"Spark says: {reason}; "
                 "fix that, then start it again: the rows are in the checkpoint and will be written"
             )
-            if self._reached and why:
+            if self._written >= 0 and why:
                 raise StoreAwayError(message, "", why) from error
             raise RidgelineError(message) from error
 
@@ -290,7 +285,7 @@ class SparkPublisher(SegmentPublisher):
         Raises RidgelineError if they have: an older copy of the checkpoint would mix with them.
         """
         path = self._output.options.get("path")
-        if self._compared or self._is_new or not isinstance(path, str) or _WINDOW not in path:
+        if self._compared or not isinstance(path, str) or _WINDOW not in path:
             self._compared = True
             return
         before, _, after = path.partition(_WINDOW)
