@@ -115,11 +115,6 @@ class Draft:
     """The operators that share containers, in topological order; none if faults hide it."""
 
     @property
-    def application(self) -> str:
-        """The name of the application."""
-        return self.graph.name
-
-    @property
     def operators(self) -> Collection[DraftOperator]:
         """The operators, in the order of adding."""
         return self.owners.values()

@@ -70,7 +70,7 @@ def validate(
     """
     given = Given(properties, attributes, tuple(edits), tuple(kept))
     draft, faults = examine(app, given, rewrite)
-    faults.check(draft.application)
+    faults.check(draft.graph.name)
     return replace(_logical_plan(draft), source=(app, given))
 
 
@@ -151,7 +151,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         if stream.source is not None  # as in every valid draft
     ]
     return LogicalPlan(
-        draft.application,
+        draft.graph.name,
         draft.window_seconds,
         draft.attributes,
         operators,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.cells.migrations import steps_of
-from ridgeline.api.errors import Fault, cut_in_the_middle, did_you_mean
+from ridgeline.api.errors import Faults, cut_in_the_middle, did_you_mean
 from ridgeline.api.support.pickling import class_name, class_of, class_within
 from ridgeline.plan.change.state_moves import Outcome, StateVerdict, refused
 from ridgeline.plan.change.state_shapes import (
@@ -116,7 +116,7 @@ class Comparison:
         self._modules = {base.__module__ for kind in self._users for base in kind.__mro__} - {"builtins"}
         self.by_base: dict[str, Conversion] = {}
         """How states become those of the plan, by the first part of their keys in the window before."""
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self.states: dict[str, dict[str, Shape]] = {}
         """The shapes that the operators have from now on."""
         self.verdicts: list[StateVerdict] = []
@@ -170,7 +170,7 @@ class _OperatorComparison:
         self._declared = state_shapes(operator)
         self._owner = f"{operator.name}.{operator.port}" if operator.port else operator.name
         self._before = base.partition("#")[0]
-        self.faults: list[Fault] = []
+        self.faults = Faults()
         self.states: dict[str, Shape] = {}
         self._ended: dict[str, tuple[Outcome, str]] = {}
         """The fate of states that are not kept, and why."""
@@ -265,13 +265,13 @@ class _OperatorComparison:
         new = self._new_name(name)
         if new != name and new in self._held and not self._is_dropped(new) and self._new_name(new) == new:
             what = f"its state `{name}` is to be called `{new}`, but `{new}` has values of its own"
-            self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
+            self.faults.add(self._owner, what, did_you_mean(new, self._declared))
             return None
         if new in self._declared:
             return new
         if new != name:
             what = f"its state `{name}` is to be called `{new}`, but it has no such state"
-            self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
+            self.faults.add(self._owner, what, did_you_mean(new, self._declared))
         elif before["kind"] in {"kept", "slides"}:  # it slides no more, or keeps no tuples
             self._ended[name] = Outcome.ENDED, "it keeps nothing between windows now"
         else:
@@ -388,7 +388,7 @@ class _OperatorComparison:
 
     def _fault(self, at_start: str, what: str, where: str = "") -> None:
         """Add a fault. `at_start`: its remedy where options say what becomes of states."""
-        self.faults.append(Fault(where or self._owner, what, LIVE_REMEDY if self._whole.live else at_start))
+        self.faults.add(where or self._owner, what, LIVE_REMEDY if self._whole.live else at_start)
 
     # For people ---------------------------------------------------------------------------------------------
 

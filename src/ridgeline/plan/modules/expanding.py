@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import inspect
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ _USELESS = (
     *("unifier", "error", "timestamp", "lateness_seconds", "divided_by"),
 )
 """What ports of operators alone have."""
-_UNSAID = (None, False, ())
+_UNSAID = (None, False, ())  # by identity: 0 is no False here
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
 
@@ -214,7 +214,9 @@ class _Expander:
             self.faults.add(f"{part.name}.{name}", what, "declare it in an operator inside")
         for name, port in {**declared.inputs, **declared.outputs}.items():
             where = f"{part.name}.{name}"
-            given = [one for one in _USELESS if not _is_among(getattr(port, one, None), _UNSAID)]
+            given = [
+                one for one in _USELESS if not any(getattr(port, one, None) is value for value in _UNSAID)
+            ]
             if given:
                 names = [one.removeprefix("declared_").removesuffix("_seconds") for one in given]
                 what = f"{listed(names)} would do nothing on a port of a module"
@@ -300,10 +302,6 @@ def copied(module: Module) -> Module:
 def _inside(name: Any, nodes: Mapping[str, Node]) -> list[Any]:
     """The operators of a module, by its name; what is none stays as it is."""
     return [one for one in nodes if one.startswith(f"{name}.")] or [name]
-
-
-def _is_among(value: object, others: Iterable[object]) -> bool:
-    return any(value is other for other in others)  # 0 is no False here
 
 
 def _place(error: Exception) -> str:

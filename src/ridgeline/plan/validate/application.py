@@ -41,7 +41,7 @@ def read_application(draft: Draft, faults: Faults) -> None:
         faults.add("heartbeat_timeout", f"{what} {interval:g} s (`heartbeat_interval`)", remedy)
     if not draft.graph.nodes:
         remedy = "add one with `app.add_operator(name, operator)`"
-        faults.add(draft.application or "application", "the application has no operators", remedy)
+        faults.add(draft.graph.name or "application", "the application has no operators", remedy)
 
 
 def read_listeners(draft: Draft, faults: Faults, written: Collection[str]) -> None:

@@ -121,7 +121,7 @@ def check_metrics(draft: Draft, faults: Faults) -> None:
             faults.add(part.name, what, "declare it in an operator of the module")
     if count > _MOST_METRICS:
         what = f"the operators declare {count} metrics, the most is {_MOST_METRICS}"
-        faults.add(draft.application, what, "leave some out: each is kept for 1,000 windows")
+        faults.add(draft.graph.name, what, "leave some out: each is kept for 1,000 windows")
 
 
 def _check_exported(

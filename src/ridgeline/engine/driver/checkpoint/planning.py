@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ridgeline.api.errors import CheckpointError, Fault, ValidationError, listed, shorten
+from ridgeline.api.errors import CheckpointError, Fault, Faults, ValidationError, listed, shorten
 from ridgeline.api.support.files import is_local
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.journal import Journal
@@ -163,9 +163,7 @@ class Planner:
 
         Edits that no checkpoint can keep are among them: a value of an attribute that has no JSON form.
         """
-        faults = [fault for edit in edits for fault in _not_kept(edit)]
-        if faults:
-            raise ValidationError(plan.logical.application, faults)
+        Faults(fault for edit in edits for fault in _not_kept(edit)).check(plan.logical.application)
         return transition(plan, self._make(self.found, self._edits, (*self.kept.made, *edits)), edits)
 
     def keep(self, edits: Sequence[Edit], plan: Plan) -> None:

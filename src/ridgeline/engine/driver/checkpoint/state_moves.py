@@ -226,8 +226,7 @@ def conversions_of(plan: Plan, last: Manifest, found: StatePlan) -> Comparison:
     Raises ValidationError with a fault for each state that would be lost or read as another one.
     """
     comparison = _compared(plan, last, found, live=True)
-    if comparison.faults:
-        raise ValidationError(plan.logical.application, comparison.faults)
+    comparison.faults.check(plan.logical.application)
     return comparison
 
 
