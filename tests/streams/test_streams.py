@@ -15,8 +15,10 @@ from ridgeline import (
     RidgelineError,
     SchemaError,
     Stream,
+    ValidationError,
 )
 from ridgeline.operators import FlatMap, Sampler, Union
+from ridgeline.plan import validation
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
 from ridgeline.testing import CollectorSink, ListInput, run_local
@@ -142,3 +144,11 @@ def test_what_is_no_operator_or_has_no_clear_port_is_refused() -> None:
     both = Union[Line](2)
     lines.process("union", both, port="input_2")
     assert app.streams[-1].sinks == (both.input_2,)
+
+
+def test_a_function_that_does_not_say_what_it_returns_is_a_fault_of_the_step() -> None:
+    app = Application("words")
+    lines = app.read("lines", ListInput(Line, LINES))
+    lines.map("loud", lambda line: line).write("sink")
+    with pytest.raises(ValidationError, match=r"loud\.schema.*annotate the function's return type"):
+        validation.validate(app)

@@ -96,7 +96,10 @@ _FAMILIES = {
     "dictionary": "DICTIONARY",
 }
 _FAMILY_OF = {
-    getattr(pa.lib, f"Type_{name}"): family for family, names in _FAMILIES.items() for name in names.split()
+    # before version 19 pyarrow has no decimals of 32 and 64 bits
+    getattr(pa.lib, f"Type_{name}", name): family
+    for family, names in _FAMILIES.items()
+    for name in names.split()
 }
 
 
