@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,23 @@ def test_secrets_are_masked_and_marks_do_not_clash() -> None:
     assert list(frame["__window"]) == [7, 7]
     assert list(frame["_window"]) == [0, 5]
     assert list(frame["_position"]) == [0, 1]
+
+
+def test_what_is_beside_a_secret_in_a_struct_stays_what_it_is() -> None:
+    kind = pa.struct(
+        [("password", pa.string()), ("time", pa.timestamp("us", "UTC")), ("cents", pa.decimal128(9, 2))]
+    )
+    rows = [
+        {
+            "column": {
+                "password": "hunter2",
+                "time": datetime(2026, 1, 1, tzinfo=UTC),
+                "cents": Decimal("1.50"),
+            }
+        }
+    ]
+    (found,) = recorded(pa.schema([("column", kind)]), rows)["column"]
+    assert found == {"password": "***", "time": datetime(2026, 1, 1, tzinfo=UTC), "cents": Decimal("1.50")}
 
 
 @pytest.mark.parametrize("value", ["\ud800", b"\0", {"password": "hunter2"}, "x" * 100_000, None])

@@ -272,6 +272,11 @@ def _masked(name: str, values: Any) -> Any:
     kind = values.type
     if is_secret(name) and not pa.types.is_boolean(kind):
         return pc.if_else(pc.is_valid(values), pa.scalar(MASK), pa.scalar(None, pa.string()))
+    if pa.types.is_struct(kind) and kind.num_fields:  # by columns: times and decimals stay what they are
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        inner = [_masked(field.name, part) for field, part in zip(fields, values.flatten(), strict=True)]
+        names = [field.name for field in fields]
+        return pa.StructArray.from_arrays(inner, names, mask=pc.is_null(values))
     if pa.types.is_nested(kind):
         masked = [mask(name, value) for value in values.to_pylist()]
         try:
