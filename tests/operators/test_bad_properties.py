@@ -14,14 +14,14 @@ import pytest
 from pydantic import BaseModel
 
 import ridgeline.operators as lib
-from ridgeline import Application, SchemaError, ValidationError
+from ridgeline import Application, OperatorError, SchemaError, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.connectors.models import ModelOperator
 from ridgeline.operators import absence, hysteresis, rolling, session, sliding, streak, tumbling
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators import generators as gen
 from ridgeline.plan.validation import validate
-from ridgeline.testing import CollectorSink, ListInput
+from ridgeline.testing import CollectorSink, ListInput, run_local
 
 Make = Callable[[], Any]
 
@@ -339,3 +339,23 @@ def test_a_call_with_a_wrong_value_says_what_to_give(make: Make, words: str) -> 
     with pytest.raises((TypeError, ValueError, SchemaError)) as raised:
         make()
     assert re.search(words, str(raised.value)), raised.value
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ("text", r"`TopN` orders by `text`, which is no column of its `schema` \['user', 'cents'\]; add it"),
+        ("cents", "`TopN` needs column `user`; got tuples with the columns .*; put a `Map` before it"),
+    ],
+)
+def test_with_a_schema_of_its_own_top_n_says_what_is_missing_once_tuples_come(by: str, words: str) -> None:
+    given = pa.schema(
+        {"cents": pa.int64(), "text": pa.string()} | ({"user": pa.string()} if by == "text" else {})
+    )
+    app = Application("best")
+    source = app.add_operator("rows", ListInput(given, [dict.fromkeys(given.names)]))
+    best = app.add_operator("best", lib.TopN(by=by, schema=Short))
+    app.add_stream("rows", source.output, best.data)
+    app.add_stream("best", best.top, app.add_operator("sink", CollectorSink()).input)
+    with pytest.raises(OperatorError, match=words):
+        run_local(app)

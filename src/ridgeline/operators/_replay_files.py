@@ -295,10 +295,10 @@ def checked_columns(file: str, schema: Schema, found: Sequence[str], header: str
     optional, others = optional_columns(schema), set(found) - set(names)
     for name in names:
         if name not in found and (not there or name not in optional or nearest(name, others)):
-            remedy = "Name the columns of `schema` so"
-            remedy += "" if header is None else ", or set `delimiter`"
+            remedy = "so" if header is None else "as the header does, or set `delimiter`"
             raise RidgelineError(
-                f"file `{file}` has no column `{name}`;{beside} {did_you_mean(name, found)} {remedy}"
+                f"file `{file}` has no column `{name}`;{beside} {did_you_mean(name, found)} "
+                f"Name the columns of `schema` {remedy}"
             )
         if found.count(name) > 1:
             remedy = "write it once" if header is None else "rename one of them"

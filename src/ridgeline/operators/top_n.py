@@ -137,19 +137,27 @@ class TopN(KeyValOperator[T]):
         return None if self.keyed or self.cumulative else self.unifier_of(port)
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """That of the input. Raises SchemaError without the column `by`, and those of the output."""
+        """That of the input. Raises SchemaError without the column `by`."""
         if "data" in inputs:
             check_columns(inputs["data"], [self.by], "`by`")
-            if self.schema is not None:
-                output = Schema(self.schema)
-                check_columns(output, [self.by], "`by`")
-                check_columns(inputs["data"], output.arrow.names, "`schema`")
         return None
 
     @data.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
         """Keep the rows of a batch that may be among the largest."""
-        batch, keyed = batch.select(self.output_schema().names), batch.column(0)
+        names = self.output_schema().names
+        # with a `schema` nothing is derived, so the plan has not looked
+        missing = [name for name in (*names, self.by) if name not in batch.schema.names]
+        if missing:
+            raise SchemaError(
+                f"`TopN` needs column `{missing[0]}`; got tuples with the columns {batch.schema.names}; "
+                "put a `Map` before it"
+            )
+        if self.by not in names:
+            raise SchemaError(
+                f"`TopN` orders by `{self.by}`, which is no column of its `schema` {names}; add it there"
+            )
+        batch, keyed = batch.select(names), batch.column(0)
         self.check_fit(batch.columns)
         if self.keyed:
             keys, index = distinct(keyed)
