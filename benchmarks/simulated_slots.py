@@ -203,7 +203,7 @@ class SimulatedNetwork:
     def _joined(self, process: Process) -> None:
         slot, host = process.peer.slot, process.host
         self._events.append(Opened(process.peer))
-        joined = Joined(slot, host, process.pid, f"tcp:{host}:{40_000 + slot}", process.tries)
+        joined = Joined(host, process.pid, f"tcp:{host}:{40_000 + slot}")
         self.answer(process, joined, "joined")
 
     def _leave(self, process: Process) -> None:

@@ -173,7 +173,7 @@ def test_a_driver_that_is_overtaken_at_any_step_changes_nothing(
     assert 20 < moment < 999
 
 
-@pytest.mark.parametrize("before", ["writing merged", "move merged", "commit"])
+@pytest.mark.parametrize("before", ["writing merged", "move merged", "commit", "touch rolling"])
 def test_a_driver_that_is_overtaken_by_one_that_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:

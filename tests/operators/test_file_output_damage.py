@@ -206,6 +206,7 @@ def kinds(store: Store) -> dict[str, list[Path]]:
         "segment": sorted(hidden(store).glob("*.segment")),
         "marker": sorted(hidden(store).glob("published-*")),
         "merged": sorted(hidden(store).glob("merged*")),
+        "decision": sorted(hidden(store).glob("rolling-*")),
     }
 
 
@@ -241,16 +242,17 @@ def do_harm(path: Path, harm: str, other: Path) -> None:
 
 @pytest.mark.parametrize(
     ("harm", "kind", "partitions", "format"),
-    share(2, HARMS, ["segment", "marker", "merged"], [1, 2], ["parquet", "jsonl"]),
+    share(2, HARMS, ["segment", "marker", "merged", "decision"], [1, 2], ["parquet", "jsonl"]),
 )
 def test_whatever_is_damaged_the_rows_are_right_or_it_is_reported(
     tmp_path: Path, format: str, partitions: int, kind: str, harm: str
 ) -> None:
-    """144 kinds of damage, each to every file of its kind."""
+    """192 kinds of damage, each to every file of its kind."""
     for number in range(10):
         store = Store(tmp_path / f"out{number}", partitions)
         output = waiting(store, format)
         (hidden(store) / "merged-e1.tmp").write_bytes(b"half a fi")
+        (hidden(store) / "rolling-5").touch()
         found = kinds(store)
         if number >= len(found[kind]):
             break

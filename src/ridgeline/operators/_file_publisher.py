@@ -1,9 +1,10 @@
 """The driver's part of `FileOutput`: which segments are published, when, and what is left after a crash.
 
 Exactly once rests on the order of operations. Only the manifest names segments (`stage`), and the manifest is
-the commit. All unpublished segments as of the last committed window are published together. A driver that
-starts publishes those in the manifest before it stages any. So two drivers that both publish make the same
-files, with the same names, from the same segments. To publish:
+the commit. Names and contents of published files are decided before they appear: in the manifest (`rolls`),
+or between windows by an empty file `rolling-<last committed window>`. All unpublished segments as of that
+window are published together. So two drivers that both publish make the same files, with the same names,
+from the same segments. To publish:
 
 1. merge the segments into a hidden file `merged-e<epoch>.tmp`, checking them, and sync it (a single segment
    is checked and renamed);
@@ -186,12 +187,14 @@ class FilePublisher(SegmentPublisher):
         self._enter(context, self._path, f"{HIDDEN}/{self._prefix}", "published", state)
         self._root = self._files.root
         self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
+        self._intended = False
+        """Whether the manifest, or a file `rolling-<window>`, says that all that waits is published."""
         self._renamed: set[str] = set()
         """The published files that have their names, and whose segments are there still."""
         self._last = -1
         """The last window of any published file, if some folders lack theirs: a driver died in between."""
         self._since: float | None = None
-        """When the oldest segment that waits was first seen, by the monotonic clock."""
+        self._waits_since: float | None = None
         with explaining(self._failure):
             if state is None:
                 self._mention_other_runs()
@@ -203,8 +206,6 @@ class FilePublisher(SegmentPublisher):
                 self._make_folder()
             self._clear()
         self._found = True
-        if self._pending:  # else another driver could make other files of the same segments
-            self._roll()
 
     def _is_here(self, state: Any) -> bool:
         """Whether a state is of this path, format and name."""
@@ -215,7 +216,7 @@ class FilePublisher(SegmentPublisher):
         )
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
-        """Add the window's segments to the unpublished ones.
+        """Add the window's segments to the unpublished ones, and decide whether to publish with this window.
 
         Returns the state that the manifest keeps. Raises RidgelineError if partitions wrote different
         columns, if a segment is missing, or if the file system refuses.
@@ -227,9 +228,10 @@ class FilePublisher(SegmentPublisher):
                 "give its input one schema"
             )
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
-        return self._state(window_id, self._pending)
+        self._intended = bool(self._pending) and self._is_due()
+        return self._state(window_id, self._pending, rolls=self._intended)
 
-    def _state(self, window_id: int, pending: Sequence[Segment], **more: Any) -> Any:
+    def _state(self, window_id: int, pending: Sequence[Segment], *, rolls: bool = False, **more: Any) -> Any:
         """The state after a window in which these segments waited."""
         return {
             "window": window_id,
@@ -237,12 +239,14 @@ class FilePublisher(SegmentPublisher):
             "path": self._path,
             "format": self._format,
             "published": self._marker.window,
+            "rolls": rolls,
+            "waits_since": self._waits_since if pending else None,
             "pending": [list(segment) for segment in pending],
             **more,
         }
 
     def publish(self, window_id: int) -> None:
-        """Publish the segments if they are due.
+        """Publish the segments if the manifest says so, or if they are due.
 
         Raises RidgelineError if the file system refuses or a segment is damaged.
         """
@@ -251,7 +255,7 @@ class FilePublisher(SegmentPublisher):
 
     def idle(self) -> None:
         """Publish the segments if they are due. Called between windows."""
-        if self._pending and self._is_due():
+        if self._pending and (self._intended or self._is_due()):
             self._roll()
 
     @property
@@ -268,10 +272,13 @@ class FilePublisher(SegmentPublisher):
 
     def _is_due(self) -> bool:
         """True if the oldest segment is `roll_seconds` old, or all together have `roll_bytes`."""
-        now = self._context.clock.monotonic()
-        self._since = now if self._since is None else self._since
+        clock = self._context.clock
+        if self._since is None:
+            self._waits_since = clock.wall() if self._waits_since is None else self._waits_since
+            self._since = clock.monotonic() - max(0.0, clock.wall() - self._waits_since)
+        waited = clock.monotonic() - self._since
         return (
-            now - self._since >= self._output.roll_seconds
+            waited >= self._output.roll_seconds
             or sum(segment.bytes for segment in self._pending) >= self._output.roll_bytes
         )
 
@@ -357,6 +364,8 @@ class FilePublisher(SegmentPublisher):
                 if last > marked:  # the driver that has renamed the file may have died before
                     self._files.sync(self._place(folder))
             self._marker.move(min([most, *(one.window - 1 for one in self._pending[:1])]))
+        self._waits_since = state["waits_since"] if self._pending else None
+        self._intended = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)
 
     def _check_not_beyond(self, published: int) -> None:
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
@@ -376,9 +385,15 @@ class FilePublisher(SegmentPublisher):
     # Publishing --------------------------------------------------------------------------------------------
 
     def _roll(self) -> None:
-        """Publish all segments: as one file for each folder, and each schema if it changed meanwhile."""
+        """Publish all segments: as one file for each folder, and each schema if it changed meanwhile.
+
+        That is decided on the disk before: a driver that takes over makes the same files.
+        """
         parts = sorted(self._pending, key=lambda segment: segment.folder)
         try:
+            if not self._intended:
+                self._files.touch(f"{self._folder}/rolling-{self._window}")
+                self._intended = True
             for _, group in itertools.groupby(parts, key=lambda one: (one.folder, one.schema)):
                 self._publish_file(list(group))
             self._let_go(max(self._last, self._pending[-1].window))
@@ -390,7 +405,8 @@ class FilePublisher(SegmentPublisher):
         finally:
             with contextlib.suppress(OSError):  # half a file on a full disk
                 self._files.delete(self._merged)
-        self._since = None
+        self._intended = False  # not after an error: the call may be made again
+        self._since, self._waits_since = None, None
         with contextlib.suppress(OSError):  # segments of attempts that failed: they go with the next file
             self._clear()
 
@@ -425,9 +441,13 @@ class FilePublisher(SegmentPublisher):
         self._files.sync(place)
 
     def _is_left_over(self, name: str) -> bool:
-        """Also half-merged files of earlier drivers."""
-        found = re.fullmatch(r"merged-e(\d+)\.tmp", name)
-        return super()._is_left_over(name) if found is None else int(found[1]) < self._context.epoch
+        """Also files of earlier drivers, and decisions that are carried out."""
+        found = re.fullmatch(r"rolling-(\d+)|merged-e(\d+)\.tmp", name)
+        if found is None:
+            return super()._is_left_over(name)
+        if found[2]:
+            return int(found[2]) < self._context.epoch
+        return int(found[1]) < self._window or not self._pending
 
     # Errors -----------------------------------------------------------------------------------------------
 
