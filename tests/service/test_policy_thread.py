@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -47,8 +48,8 @@ def test_what_is_decided_is_done_told_and_kept(
     spark_context, tmp_path, wait_until: Callable[..., None], caplog
 ):
     app = application("20ms")
-    sums = next(added for added in app.operators if added.name == "sums")
-    sums.listeners = (Fails(), Once())
+    at = next(at for at, added in enumerate(app.operators) if added.name == "sums")
+    app.operators[at] = replace(app.operators[at], listeners=(Fails(), Once()))
     app.add_policy(Promises())
     log = str(tmp_path / "log.jsonl")
     expected = {"repartition `sums` to 3": "MISSED", "set `sums.colour` to red": "REFUSED"}
