@@ -204,6 +204,13 @@ def test_no_items_in_another_process() -> None:
         run_local(application(IterableInput(token="gone")))
 
 
+def test_a_place_to_begin_at_that_is_none_of_the_source() -> None:
+    source = from_iterable(NUMBERS, Number)
+    source.begin = {"elsewhere": 5}
+    with pytest.raises(RidgelineError, match="a position of `elsewhere`, which the source does not have"):
+        run_local(application(source))
+
+
 def test_partitions_that_change() -> None:
     def numbers() -> Iterator[Number]:
         for number in NUMBERS:

@@ -72,8 +72,8 @@ class PartitionedEnumerator(Enumerator):
 
     def __init__(self, source: Source, operator: PartitionedInput[Any]) -> None:
         self._source, self._operator = source, operator
-        begin = "earliest" if source.bounds_itself else begin_of(operator.begin)
-        self._ends = operator.until is not None and not source.bounds_itself
+        begin = begin_of(operator.begin)
+        self._ends = operator.until is not None and not source.ends_itself
         """Whether all ends with what was there when the run began."""
         self._given: dict[str, Position] = begin if isinstance(begin, dict) else {}
         every = parse_duration(operator.discover_every)

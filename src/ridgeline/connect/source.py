@@ -106,8 +106,8 @@ class Source:
     """A call that takes longer counts as no answer: it is said, and what waits there is not known."""
     mentions_new: ClassVar[bool] = True
     """Whether source partitions that come and go while the application runs are shown to the user."""
-    bounds_itself: ClassVar[bool] = False
-    """Whether it alone looks at `begin` and `until`, and each source partition is read from its beginning."""
+    ends_itself: ClassVar[bool] = False
+    """Whether it alone looks at `until`."""
 
     def open(self, context: SourceContext) -> None:
         """Connect. Called at the start, and again after a failure."""

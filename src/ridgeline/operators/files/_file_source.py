@@ -171,7 +171,7 @@ class FileSource(Source):
     poll_seconds: ClassVar[float] = 0.2
     silent_seconds: ClassVar[float] = 120.0  # to list a million files takes long
     mentions_new: ClassVar[bool] = False
-    bounds_itself: ClassVar[bool] = True
+    ends_itself: ClassVar[bool] = True
 
     def __init__(
         self, entries: Sequence[str], begin: Begin, until: str | None, settle: float, discover_every: float

@@ -203,7 +203,7 @@ class StagedSource(Source):
 
     poll_seconds: ClassVar[float] = 0.05
     mentions_new: ClassVar[bool] = False
-    bounds_itself: ClassVar[bool] = True
+    ends_itself: ClassVar[bool] = True
 
     def __init__(self, pull: Pull, encode: Callable[[list[Any]], pa.Table], *, keeps: bool) -> None:
         """`encode` makes rows of items. `keeps`: they come once only. Else `pull` gives the same again."""
