@@ -397,7 +397,7 @@ class WindowCommitted(RunEvent):
 
     The readings, in this order:
     - `began`: `foreachBatch` or the trigger entered Ridgeline
-    - `planned`: the attempt that counts began (earlier ones had failed)
+    - `planned`: the attempt that counts began (earlier ones had failed, or `closing`)
     - `launched`: its job was given to Spark
     - `returned`: its reports arrived
     - `staged`: outputs had staged
@@ -406,7 +406,8 @@ class WindowCommitted(RunEvent):
 
     `tasks_retried`: how often Spark had repeated tasks of the attempt that counts, since their processes were
     lost. `held_seconds`: how long it waited for the commit of a later window, since nothing had moved in it.
-    The last three readings are without that time; `at` is not.
+    The last three readings are without that time; `at` is not. `closing`: nothing had failed; the window ran
+    again to be closed, since all inputs had ended in it.
     """
 
     at: float
@@ -421,6 +422,7 @@ class WindowCommitted(RunEvent):
     published: float
     tasks_retried: int = 0
     held_seconds: float = 0.0
+    closing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,14 @@ def test_spark_is_named_before_the_tick():
     assert chain_of(topology, times) == [("offsets", "", 4), ("log", "", 1), ("compute", "A", 10)]
 
 
+def test_a_window_that_ran_again_only_to_be_closed_had_no_attempt_that_failed():
+    topology = graph({"A": (0, 0)}, [])
+    times = run(topology, {"A": 10}, driver_ms=[11, 0, 0, 0, 0, 0])
+    assert chain_of(topology, times) == [("retries", "", 11), ("compute", "A", 10)]
+    times = replace(times, commit=replace(times.commit, closing=True))
+    assert chain_of(topology, times) == [("ending", "", 11), ("compute", "A", 10)]
+
+
 def test_a_window_of_which_no_container_is_known_is_other():
     topology = graph({"A": (0, 0)}, [])
     times = replace(run(topology, {"A": 10}, driver_ms=[0, 5, 0, 0, 7, 0]), containers={}, operators={})

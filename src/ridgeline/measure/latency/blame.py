@@ -22,7 +22,8 @@ class BlameStep(NamedTuple):
     `what`, in the order of a window:
     - `offsets`, `log`, `planning`, `trigger`: Spark's micro-batch before Ridgeline's turn (latest offsets,
       offset log, query planning, the rest)
-    - `retries`: attempts that did not count
+    - `ending`: the run in which all inputs ended, so that the window ran again to be closed
+    - `retries`: attempts that did not count, since they failed
     - `planning`: that of the job
     - `launch`: requests and messages on their way to a container
     - `slot`: the slot was busy with another container or an earlier window; `operator` is the one that fills
@@ -86,6 +87,7 @@ def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]
     _Containers(windows, walk).walk(paths, launched)
     walk.floors = began
     walk.back_to(planned, "planning")
+    walk.back_to(np.where([one.closing for one in commits], began, np.nan), "ending")
     walk.back_to(began, "retries")
     found: list[list[tuple[str, str, float]]] = [[] for _ in commits]
     titles = [*(node.title for node in windows.topology.operators), ""]

@@ -17,6 +17,7 @@ STEPS = {
     "log": "Spark's offset log",
     "trigger": "Spark's trigger",
     "planning": "planning",
+    "ending": "seeing that inputs had ended",
     "retries": "earlier attempts",
     "launch": "sending time",
     "slot": "waiting for a slot",

@@ -44,6 +44,8 @@ class Window:
     returned: float = 0.0
     staged: float = 0.0
     committed: float = 0.0
+    closing: bool = False
+    """It runs again to be closed, since all inputs have ended in it: nothing has failed."""
     held_seconds: float = 0.0
     """How long it waited for its commit since nothing had moved in it."""
     reports: tuple[WindowReport, ...] = ()
@@ -71,6 +73,7 @@ class Window:
             published=published - self.held_seconds,
             tasks_retried=sum(tasks.values()),
             held_seconds=self.held_seconds,
+            closing=self.closing,
         )
 
 

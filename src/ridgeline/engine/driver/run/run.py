@@ -539,9 +539,9 @@ class ApplicationRun:
         window = self._windows[window_id]
         if attempt:
             window.planned = window.timeline.now()
-            final = request.final and not instruction.reason
+            window.closing = request.final and not instruction.reason
             self._reporter.report(
-                WindowRetried(window.planned, window_id, attempt, instruction.reason, final=final)
+                WindowRetried(window.planned, window_id, attempt, instruction.reason, final=window.closing)
             )
         else:
             due = window.began if window.due is None else min(window.due, window.began)
