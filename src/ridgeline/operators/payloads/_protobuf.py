@@ -149,10 +149,8 @@ class ProtobufEncoder(RowEncoder):
         super().__init__(f"the message {descriptor.full_name}", framing)
 
     def encoded(self, record: Mapping[str, Any]) -> bytes:
-        """The message of a row."""
-        message = self._class()
-        _fill(message, record)
-        value: bytes = message.SerializeToString()
+        """The message of a row: null, also within, is not set."""
+        value: bytes = self._class(**record).SerializeToString()
         return value
 
 
@@ -164,48 +162,6 @@ def registered_encoder(columns: Schema, subject: str, registry: Registry, declar
     message_class(declared).DESCRIPTOR.file.CopyToProto(made)
     text = base64.b64encode(made.SerializeToString()).decode()
     return ProtobufEncoder(columns.arrow, declared, registry.register(subject, "PROTOBUF", text))
-
-
-def _fill(message: Any, record: Mapping[str, Any]) -> None:
-    """Set the fields of a message. Null: it is not set."""
-    for name, value in record.items():
-        if value is None:
-            continue
-        field, target = message.DESCRIPTOR.fields_by_name[name], getattr(message, name)
-        if _is_map(field):
-            nested = field.message_type.fields_by_name["value"].message_type is not None
-            for key, item in value.items():
-                if nested:
-                    _set_message(target[key], item)
-                else:
-                    target[key] = item
-        elif field.message_type is None and _is_repeated(field):
-            target.extend(_scalar(field, item) for item in value)
-        elif field.message_type is None:
-            setattr(message, name, _scalar(field, value))
-        elif _is_repeated(field):
-            for item in value:
-                _set_message(target.add(), item)
-        else:
-            target.SetInParent()
-            _set_message(target, value)
-
-
-def _set_message(message: Any, value: Any) -> None:
-    """Set a message within another: a time, a duration, or the fields of a dictionary."""
-    whole = message.DESCRIPTOR.full_name
-    if whole == _TIMESTAMP:
-        message.FromDatetime(value)
-    elif whole == _DURATION:
-        message.FromTimedelta(value)
-    else:
-        _fill(message, value)
-
-
-def _scalar(field: Any, value: Any) -> Any:
-    if field.enum_type is not None and isinstance(value, str):
-        return field.enum_type.values_by_name[value].number
-    return value
 
 
 # The indexes of a message in its file, as a registry's framing has them ----------------------------------
