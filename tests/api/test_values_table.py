@@ -32,8 +32,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError
 from ridgeline.engine.exchange import block
 from ridgeline.operators._json import json_lines
-from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators._sql_engine import QueryError, SqlEngine
+from ridgeline.operators.files._parsers import JsonParser
 from support.depth import deep
 
 US, NS = pa.timestamp("us"), pa.timestamp("ns")

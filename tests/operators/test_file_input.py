@@ -25,7 +25,8 @@ from ridgeline import Application, DeadLetter, OperatorError, RidgelineError
 from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
-from ridgeline.operators import FileInput, _replay_lines
+from ridgeline.operators import FileInput
+from ridgeline.operators.files import _lines
 from ridgeline.operators.files._file_source import FileSource, Seen, hashed
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
@@ -157,7 +158,7 @@ def test_partitions_that_change_while_files_are_read(
 ) -> None:
     monkeypatch.setattr("ridgeline.operators.files._file_source._LEAST_BYTES", 200)
     monkeypatch.setattr("ridgeline.operators.files._file_reader._CHUNK_ROWS", 7)
-    monkeypatch.setattr("ridgeline.operators._replay_lines.BLOCK_BYTES", 128)
+    monkeypatch.setattr("ridgeline.operators.files._lines.BLOCK_BYTES", 128)
     expected = write_all(tmp_path, seed, most=300)
     changes = {2: [Repartition("source", 3)], 4: [Repartition("source", 5)], 6: [Repartition("source", 1)]}
     source = FileInput(tmp_path, Row, until="end", window_bytes=1)
@@ -306,7 +307,7 @@ def test_a_file_that_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def gone(self: Any, path: str) -> Any:
         return open_none() if path.endswith("a.jsonl") else real(self, path)
 
-    monkeypatch.setattr("ridgeline.operators.files._file_reader.resolve", lambda entry: (Files(gone), entry))
+    monkeypatch.setattr("ridgeline.operators.files._listing.resolve", lambda entry: (Files(gone), entry))
     run = run_local(application(source, on_error="SKIP"))
     assert by_file(run.collected("sink")) == {"b": [0, 1, 2]}
     [letter] = run.collected("letters")
@@ -442,8 +443,8 @@ def read_quoted(path: Path, *, on_error: OnError | None = None, **properties: ob
 @pytest.mark.parametrize("seed", range(deep(2)))
 def test_rows_are_those_of_pythons_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     random = Random(seed)
-    monkeypatch.setattr(_replay_lines, "BLOCK_BYTES", random.choice([3, 17, 2**18]))
-    monkeypatch.setattr(_replay_lines, "HEAD_BYTES", 5)
+    monkeypatch.setattr(_lines, "BLOCK_BYTES", random.choice([3, 17, 2**18]))
+    monkeypatch.setattr(_lines, "HEAD_BYTES", 5)
     letters = ['"', '""', ",", "x", " ", "é", "\n", "\r\n", "\n\n", "1"]
     wanted = []
     text = io.StringIO(newline="")
@@ -469,6 +470,6 @@ def test_a_quote_that_is_not_closed_takes_its_line_only(
     path = tmp_path / "a.csv"
     path.write_text('a,b\nx,1\n"y,2\nz,3\n')
     assert read_quoted(path, on_error=OnError.SKIP) == [("x", "1"), ("z", "3")]
-    monkeypatch.setattr(_replay_lines, "LONGEST_BYTES", 1000)
+    monkeypatch.setattr(_lines, "LONGEST_BYTES", 1000)
     path.write_text('a,b\nx,1\n"y,2\n' + "z,3\n" * 1000)
     assert read_quoted(path, on_error=OnError.SKIP) == [("x", "1"), *[("z", "3")] * 1000]

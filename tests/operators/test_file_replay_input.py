@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application
-from ridgeline.operators import FileReplayInput, _replay_lines, file_replay_input
+from ridgeline.operators import FileReplayInput, file_replay_input
+from ridgeline.operators.files import _lines
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, run_local
 from support.depth import deep
@@ -50,8 +51,8 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
     rotate, block = random.choice([True, False]), random.randint(1, 40)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         folder = Path(name)
-        patch.setattr(_replay_lines, "BLOCK_BYTES", block)
-        patch.setattr(_replay_lines, "HEAD_BYTES", block)
+        patch.setattr(_lines, "BLOCK_BYTES", block)
+        patch.setattr(_lines, "HEAD_BYTES", block)
         write(folder, format, files, **form)
         if random.random() < 0.5 and format != "parquet":
             for number, path in enumerate(sorted(folder.iterdir())):

@@ -316,7 +316,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
         together(part)
     found = path.stat().st_size
     assert f"file `{path}` has {found} bytes, it had " in str(caught.value)
-    assert "when the replay began; bring it back, or start on a fresh checkpoint" in str(caught.value)
+    assert "when it was found; bring it back, or start on a fresh checkpoint" in str(caught.value)
 
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)

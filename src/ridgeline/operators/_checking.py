@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api import InputPort, OutputPort, RidgelineError, Schema
+from ridgeline.operators._halving import Sifted, sift
 from ridgeline.operators._joined import joined_schema
-from ridgeline.operators._replay_files import Sifted, sift
 from ridgeline.operators._shaped import DerivingOperator
 
 _REMEDY = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"

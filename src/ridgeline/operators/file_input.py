@@ -14,11 +14,11 @@ from ridgeline.connect._enumerating import begin_of
 from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.source import Source
-from ridgeline.operators._replay_files import entries_of
-from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema, T
-from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, format_of
+from ridgeline.operators.files._file_reader import UNKNOWN, FileReader, Format, OpenFiles, format_of
 from ridgeline.operators.files._file_source import FileSource
+from ridgeline.operators.files._listing import entries_of
+from ridgeline.operators.files._parsers import schema_faults
 
 
 class FileInput(AtPath, GivenSchema, PartitionedInput[T]):
@@ -102,7 +102,7 @@ class FileInput(AtPath, GivenSchema, PartitionedInput[T]):
 
     def reader(self) -> FileReader:
         """The half that reads files."""
-        return FileReader(entries_of(self.path), self.format, self.delimiter, self.null_values)
+        return FileReader(entries_of(self.path), OpenFiles(self.format, self.delimiter, self.null_values))
 
     def _formats(self) -> set[Format | None]:
         """The formats that the names of files and patterns say; that of a folder is not known yet."""

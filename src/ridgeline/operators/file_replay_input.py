@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,86 +12,17 @@ from typing_extensions import TypeVar
 from ridgeline.api.attributes import OnError
 from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import AtPath
-from ridgeline.operators._replay_files import (
-    Position,
-    ReplayFile,
-    entries_of,
-    find_files,
-)
-from ridgeline.operators._replay_parsers import schema_faults
 from ridgeline.operators._shaped import GivenSchema
-from ridgeline.operators.files._file_reader import Chunk, Reader, open_reader
-
-
-class ReplayCursor:
-    """Reads files in order.
-
-    Files are opened again only where a window begins at another position than the last one ended at.
-    """
-
-    def __init__(self, open_reader: Callable[[ReplayFile, int, int], Reader]) -> None:
-        self._open_reader = open_reader
-        self._files: Sequence[ReplayFile] = ()
-        self._reader: Reader | None = None
-        self._done: list[int] = [0]
-        self.position = Position()
-
-    def move(self, files: Sequence[ReplayFile], position: Position) -> None:
-        """Move to a position of these files; free if the cursor is there already."""
-        if files != self._files or position != self.position:
-            self.close()
-            self._files, self.position = files, position
-            self._done = [0]
-            for file in files:
-                self._done.append(self._done[-1] + file.bytes)
-
-    def peek(self, rows: int) -> Chunk | None:
-        """Return the next rows, at most `rows` and of one file; None when there are no more.
-
-        Raises RidgelineError.
-        """
-        while self.position.file < len(self._files):
-            if self._reader is None:
-                self._reader = self._open_reader(
-                    self._files[self.position.file], self.position.place, self.position.lines
-                )
-            chunk = self._reader.peek(rows)
-            if len(chunk):
-                return chunk
-            self.close()
-            self.position = Position(self.position.file + 1, 0, self.position.row)
-        return None
-
-    def advance(self, rows: int) -> None:
-        """Pass rows that `peek` returned."""
-        if self._reader is not None:
-            self._reader.skip(rows)
-            reader = self._reader
-            row = self.position.row + rows
-            self.position = Position(self.position.file, reader.place, row, reader.lines)
-
-    @property
-    def at_end(self) -> bool:
-        """True if no row follows."""
-        return self.peek(1) is None
-
-    def progress(self) -> tuple[float, float]:
-        """Bytes passed and bytes left, over all files."""
-        passed = self._done[self.position.file] + (self._reader.passed() if self._reader is not None else 0)
-        return passed, max(0.0, self._done[-1] - passed)
-
-    def close(self) -> None:
-        """Close the file that is open."""
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = None
-
+from ridgeline.operators.files._file_reader import OpenFiles, Reader
+from ridgeline.operators.files._listing import InputFile, entries_of, find_files
+from ridgeline.operators.files._parsers import schema_faults
 
 T = TypeVar("T", default=Any)
 FREE_ROWS = 65_536
@@ -102,6 +33,19 @@ PAUSE_SECONDS = 10.0
 """A delay up to this is made up for. A longer one counts as a pause: no rows become due for it."""
 _MAKING_UP = 2.0
 """The factor by which a window may exceed the pace while it makes up for a delay."""
+
+
+class Position(NamedTuple):
+    """Where the next row is.
+
+    `file`: number of the file; `place`: byte offset in it, or row number for Parquet. `row`: rows passed in
+    all files; `lines`: lines before it in this file, 0 for Parquet.
+    """
+
+    file: int = 0
+    place: int = 0
+    row: int = 0
+    lines: int = 0
 
 
 class Pace(NamedTuple):
@@ -198,7 +142,7 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
     delimiter: str = Field(default=",", min_length=1, max_length=1)
     null_values: list[str] = Field(default=["", "NA"])
 
-    files = State[tuple[ReplayFile, ...]]((), moves="same")
+    files = State[tuple[InputFile, ...]]((), moves="same")
     position = State(Position(), moves="same")
     pace = State(Pace(), moves="same")
 
@@ -213,13 +157,13 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
         return faults + schema_faults(self, [self.format])
 
     def setup(self, context: OperatorContext) -> None:
-        """Make the cursor; files are opened when rows are read."""
-        self._cursor = ReplayCursor(self._open)
+        """Files are opened when rows are read."""
+        self._open = OpenFiles(self.format, self.delimiter, self.null_values)
         self._skips = context.attributes.get("on_error") is OnError.SKIP
 
     def teardown(self) -> None:
         """Close the file that is open."""
-        self._cursor.close()
+        self._open.close_all()
 
     def emit_tuples(self) -> None:
         """Emit this partition's share of the rows that are due.
@@ -228,22 +172,25 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
         """
         if not self.files:
             self.files = tuple(find_files(entries_of(self.path)))
-        cursor = self._cursor
-        cursor.move(self.files, self.position)
         self._emit_rows(self._rows_due())
-        if cursor.at_end:
+        if self._peek(1) is None:
             self.finish()
-        self.position = cursor.position
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes of the files, this partition's share of them."""
-        passed, left = self._cursor.progress()
-        return passed / self.context.partitions, left / self.context.partitions
+        number, of = self.position.file, self.context.partitions
+        sizes = [float(one.bytes) for one in self.files]
+        passed = sum(sizes[:number]) + sum(map(self._open.passed, self.files[number : number + 1]))
+        return passed / of, max(0.0, sum(sizes) - passed) / of
 
     def unreachable(self, states: Mapping[str, Any]) -> str:
         """The file that is gone or has another size, of those that were not read to their end."""
-        gone = [one.path for one in states["files"][states["position"].file :] if not one.is_there]
-        return f"file `{gone[0]}` is gone, or has another size" if gone else ""
+        try:
+            for one in states["files"][states["position"].file :]:
+                one.check_size()
+        except RidgelineError as error:
+            return str(error)
+        return ""
 
     def is_paced(self) -> bool:
         """True if rows are due by the clock or by windows."""
@@ -251,22 +198,39 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
 
     def _emit_rows(self, rows: int) -> None:
         """Emit this partition's rows among the next `rows` rows of the files."""
-        turn, of = self.rows_in_turn, self.context.partitions
+        turn, of, partition = self.rows_in_turn, self.context.partitions, self.context.partition
         while rows > 0:
-            row = self._cursor.position.row
-            chunk = self._cursor.peek(min(rows, turn - row % turn) if turn > 1 and of > 1 else rows)
-            if chunk is None:
+            row = self.position.row
+            found = self._peek(min(rows, turn - row % turn) if turn > 1 and of > 1 else rows)
+            if found is None:
                 return
+            reader, count = found
             if turn == 1:
-                self._emit(chunk, (self.context.partition - row) % of, of)
-            elif row // turn % of == self.context.partition:
-                self._emit(chunk, 0, 1)
-            self._cursor.advance(len(chunk))
-            rows -= len(chunk)
+                self._emit(reader, count, (partition - row) % of, of)
+            elif row // turn % of == partition:
+                self._emit(reader, count, 0, 1)
+            reader.skip(count)
+            self.position = Position(self.position.file, reader.place, row + count, reader.lines)
+            rows -= count
 
-    def _emit(self, chunk: Chunk, first: int, step: int) -> None:
-        """Emit every `step`-th row of a chunk; with `on_error=SKIP` those that can be read."""
-        sifted = chunk.sift(first, step, strict=not self._skips)
+    def _peek(self, rows: int) -> tuple[Reader, int] | None:
+        """The file with the next rows, and how many follow in it, at most `rows`; None if no row is left.
+
+        Raises RidgelineError.
+        """
+        while self.position.file < len(self.files):
+            number, place, row, lines = self.position
+            reader = self._open.at(self.files[number], place, lines, self.output.schema)
+            if count := reader.peek(rows):
+                self.position = Position(number, reader.place, row, reader.lines)  # behind a header
+                return reader, count
+            self._open.close(reader.file)
+            self.position = Position(number + 1, 0, row)
+        return None
+
+    def _emit(self, reader: Reader, rows: int, first: int, step: int) -> None:
+        """Emit every `step`-th of the next rows; with `on_error=SKIP` those that can be read."""
+        sifted = reader.sift(rows, first, step, strict=not self._skips)
         for batch in sifted.batches:
             self.output.emit_batch(batch)
         for one in sifted.unread:
@@ -290,8 +254,3 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
             step = min(owed, _MAKING_UP * self.context.window_seconds)
             self.pace = Pace(now, before.due + step * rate, owed - step)
         return self.pace
-
-    def _open(self, file: ReplayFile, place: int, lines: int) -> Reader:
-        """Open a file at a place with the reader of its format. Raises RidgelineError if that cannot be."""
-        schema = self.output.schema
-        return open_reader(file, place, lines, self.format, schema, self.delimiter, self.null_values)

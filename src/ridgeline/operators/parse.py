@@ -21,7 +21,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._joined import joined_schema
-from ridgeline.operators._replay_parsers import CsvParser, is_textual
+from ridgeline.operators.files._parsers import CsvParser, is_textual
 from ridgeline.operators.payloads import Registry, decoder_of
 
 LineFormat = Literal["json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog", "avro"]

@@ -214,7 +214,8 @@ def test_a_uuid_of_avro_is_its_text():
     assert decode(decoder_of("avro", schema, written=written), [single.getvalue()]).batch.to_pylist() == [row]
     opened = SimpleNamespace(path="o.avro", open=lambda: file)
     file.seek(0)
-    [batch] = AvroReader(opened, schema, 0).peek(9).sift(0, 1, strict=True).batches
+    reader = AvroReader(opened, schema, 0)
+    [batch] = reader.sift(reader.peek(9), strict=True).batches
     assert batch.to_pylist() == [row]
 
 

@@ -9,24 +9,19 @@ import pyarrow as pa
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import is_refused, resolve
-from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
-from ridgeline.operators._replay_files import ReplayFile
-from ridgeline.operators._replay_lines import LineChunk, LineParser, LineReader, compression
-from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser
+from ridgeline.operators.files._lines import LineParser, LineReader, compression
+from ridgeline.operators.files._listing import InputFile
+from ridgeline.operators.files._parsers import CsvParser, JsonParser, TextParser
 from ridgeline.operators.files._typed_files import (
     ArrowReader,
     AvroReader,
     ParquetReader,
-    TypedChunk,
     TypedReader,
 )
 
 Reader: TypeAlias = LineReader | TypedReader
 """A file that is open at a place: a byte of lines, or the number of a row."""
-Chunk: TypeAlias = LineChunk | TypedChunk
-"""The next rows of a file, not yet parsed."""
 Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro"]
 LINES = ("text", "csv", "jsonl")
 _ENDINGS: dict[str, Format] = {
@@ -55,56 +50,74 @@ def format_of(path: str) -> Format | None:
     return _ENDINGS.get(name.rpartition(".")[2].lower()) if "." in name else None
 
 
-def open_reader(
-    file: ReplayFile,
-    place: int,
-    lines: int,
-    format: Format | None,
-    schema: Schema,
-    delimiter: str,
-    null_values: Sequence[str],
-) -> Reader:
-    """Open a file at a place, in the schema of the rows. `lines`: how many are before it.
-
-    Raises RidgelineError for a file that cannot be read, or whose format is not known.
-    """
-    form = format or format_of(file.path)
-    if form is None:
-        raise RidgelineError(f"`{file.path}`: {UNKNOWN}")
-    if form in _TYPED:
-        return _TYPED[form](file, schema, place)
-    parser: LineParser
-    if form == "csv":
-        parser = CsvParser(schema, delimiter, null_values)
-    else:
-        parser = TextParser(schema) if form == "text" else JsonParser(schema)
-    return LineReader(file, parser, place, lines)
-
-
 _LEFT_OUT = "left out"
 """The note of a file of which the rest cannot be read."""
 _CHUNK_ROWS = 65_536
 _MOST_OPEN = 16
 
 
-class FileReader(SourceReader):
-    """Reads files, which stay open from window to window.
+class OpenFiles:
+    """Files that stay open from window to window.
 
-    The note of a file is the exact place of its next row, and the number of lines before it. Windows count
-    the bytes of a file as they are on the disk.
+    `form`: the format of all; None: the name of each says it. `delimiter`, `null_values`: of CSV.
     """
 
-    def __init__(
-        self,
-        entries: Sequence[str],
-        form: Format | None,
-        delimiter: str,
-        null_values: Sequence[str],
-    ) -> None:
-        self._entries = entries
-        self._format = form
-        self._options = delimiter, null_values
+    def __init__(self, form: Format | None, delimiter: str, null_values: Sequence[str]) -> None:
+        self._form, self._delimiter, self._null_values = form, delimiter, null_values
         self._open: dict[str, Reader] = {}
+
+    def at(self, file: InputFile, place: int, lines: int, schema: Schema) -> Reader:
+        """The file, open at a place: that where it is open already, or it is opened there.
+
+        `lines`: how many are before the place. `schema`: of the rows. Raises RidgelineError for a file that
+        cannot be read, or whose format is not known.
+        """
+        known = self._open.get(file.path)
+        if known is not None and (known.file, known.place) == (file, place):
+            return known
+        self.close(file)
+        if len(self._open) >= _MOST_OPEN:
+            self.close(next(iter(self._open.values())).file)
+        reader = self._open[file.path] = self._opened(file, place, lines, schema)
+        return reader
+
+    def _opened(self, file: InputFile, place: int, lines: int, schema: Schema) -> Reader:
+        """Open a file for `at`, by its format. Raises as it."""
+        form = self._form or format_of(file.path)
+        if form is None:
+            raise RidgelineError(f"`{file.path}`: {UNKNOWN}")
+        if form in _TYPED:
+            return _TYPED[form](file, schema, place)
+        parser: LineParser
+        if form == "csv":
+            parser = CsvParser(schema, self._delimiter, self._null_values)
+        else:
+            parser = TextParser(schema) if form == "text" else JsonParser(schema)
+        return LineReader(file, parser, place, lines)
+
+    def passed(self, file: InputFile) -> float:
+        """The bytes passed of a file; 0 if it is not open."""
+        return self._open[file.path].passed() if file.path in self._open else 0.0
+
+    def close(self, file: InputFile) -> None:
+        """Close a file, if it is open."""
+        if file.path in self._open:
+            self._open.pop(file.path).close()
+
+    def close_all(self) -> None:
+        """Close all files."""
+        for reader in list(self._open.values()):
+            self.close(reader.file)
+
+
+class FileReader(SourceReader):
+    """Reads files up to a number of bytes, as they are on the disk.
+
+    The note of a file is the exact place of its next row, and the number of lines before it.
+    """
+
+    def __init__(self, entries: Sequence[str], files: OpenFiles) -> None:
+        self._entries, self._files = entries, files
 
     def open(self, context: ReaderContext) -> None:
         """Files are opened when they are read."""
@@ -112,8 +125,7 @@ class FileReader(SourceReader):
 
     def close(self) -> None:
         """Close all files."""
-        for name in list(self._open):
-            self._close(name)
+        self._files.close_all()
 
     def read(self, part: SourceRange) -> Iterator[pa.RecordBatch]:
         """Read a file up to a number of bytes, or up to its end. Raises RidgelineError that names it."""
@@ -122,65 +134,23 @@ class FileReader(SourceReader):
         passed, size, entry = part.end
         whole = passed == size
         place, lines = part.note or (0, 0)
+        file = InputFile(self._entries[entry], part.partition, size, may_grow=True)
         try:
-            reader = self._reader(part, place, lines, entry)
+            reader = self._files.at(file, place, lines, self._context.schema)
             while whole or reader.passed() < passed:
-                chunk = reader.peek(_CHUNK_ROWS)
-                if not len(chunk):
+                if not (rows := reader.peek(_CHUNK_ROWS)):
                     break
-                sifted = chunk.sift(0, 1, strict=not self._context.skips)
+                sifted = reader.sift(rows, strict=not self._context.skips)
                 yield from sifted.batches
                 for one in sifted.unread:
                     self._context.operator.leave_out(one.text, one.error)
-                reader.skip(len(chunk))
+                reader.skip(rows)
             part.note = [reader.place, reader.lines]
         except RidgelineError as error:
             if not self._context.skips:
                 raise
             self._context.operator.leave_out(part.partition, f"the rest of the file is left out: {error}")
-            self._close(part.partition)
+            self._files.close(file)
             part.note = _LEFT_OUT
         if whole:
-            self._close(part.partition)  # it is opened again if it grows before it is closed
-
-    def _reader(self, part: SourceRange, place: int, lines: int, entry: int) -> Reader:
-        """The reader of a file at a place."""
-        name, size = part.partition, part.end[1]
-        known = self._open.get(name)
-        if known is not None and (known.file.bytes, known.place) == (size, place):
-            return known
-        self._close(name)
-        if len(self._open) >= _MOST_OPEN:
-            self._close(next(iter(self._open)))
-        file = _Sized(self._entries[entry], name, size)
-        reader = open_reader(file, place, lines, self._format, self._context.schema, *self._options)
-        self._open[name] = reader
-        return reader
-
-    def _close(self, name: str) -> None:
-        if name in self._open:
-            self._open.pop(name).close()
-
-
-class _Sized(ReplayFile):
-    """A file of which only the bytes count that it had when it was listed."""
-
-    def open(self) -> pa.NativeFile:
-        """Open it. Raises RidgelineError if it is gone."""
-        try:
-            return resolve(self.entry)[0].open_input_file(self.path)
-        except OSError as error:
-            if not (isinstance(error, (FileNotFoundError, PermissionError)) or is_refused(error)):
-                raise
-            msg = f"file `{self.path}` cannot be opened: {mask_text(str(error))}; it was there before: "
-            msg += "bring it back, or leave such files out with `on_error=SKIP`"
-            raise RidgelineError(msg) from error
-
-    def check_size(self, found: int | None = None) -> None:
-        """Raise RidgelineError if it has shrunk: then other bytes would be read."""
-        if found is None:
-            found = resolve(self.entry)[0].get_file_info(self.path).size
-        if (found or 0) < self.bytes:
-            msg = f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when it was found; "
-            msg += "write files under a temporary name, and rename them once they are whole"
-            raise RidgelineError(msg)
+            self._files.close(file)  # it is opened again if it grows before it is closed

@@ -20,7 +20,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import checkpoint_files
 from ridgeline.connect.source import Amount, Begin, Source, SourceContext
 from ridgeline.connect.window_output import safe_name
-from ridgeline.operators._replay_files import infos_of
+from ridgeline.operators.files._listing import infos_of
 
 _RECENT = 128
 """The most files that the commit of a window names itself."""

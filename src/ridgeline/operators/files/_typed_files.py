@@ -18,9 +18,10 @@ from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.extras import library
+from ridgeline.operators._halving import Sifted, sift
 from ridgeline.operators._json import whole
-from ridgeline.operators._replay_files import ReplayFile, Sifted, checked_columns, sift
-from ridgeline.operators._replay_lines import decompressed
+from ridgeline.operators.files._lines import decompressed
+from ridgeline.operators.files._listing import InputFile, checked_columns
 
 _BATCH_ROWS = 65_536
 _MOST_BATCH_ROWS = 262_144
@@ -35,12 +36,11 @@ class TypedReader:
     what = ""
     lines = 0
 
-    def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
+    def __init__(self, file: InputFile, schema: Schema, place: int) -> None:
         """Open `file` at row `place`. Raises RidgelineError."""
         self.file = file
         self._schema = schema
         self._raw = file.open()
-        self._held: list[pa.RecordBatch] = []
         self.place = 0
         try:
             self._open()
@@ -49,27 +49,84 @@ class TypedReader:
         except Exception as error:  # what libraries raise has many classes
             raise self._corrupt(error) from error
         while self.place < place:
-            if not len(chunk := self.peek(place - self.place)):
+            if not (rows := self.peek(place - self.place)):
                 raise RidgelineError(
                     f"file `{file.path}` has shrunk: it was read up to row {place} before; "
                     "bring it back, or start on a fresh checkpoint"
                 )
-            self.skip(len(chunk))
+            self.skip(rows)
 
     def _open(self) -> None:
         """Open the file. Raises RidgelineError for missing columns, other errors if it is corrupt."""
         raise NotImplementedError
 
-    def peek(self, rows: int) -> TypedChunk:
-        """Return the next rows, at most `rows`; empty at the end of the file. Raises RidgelineError."""
+    def peek(self, rows: int) -> int:
+        """How many rows follow, at most `rows`; 0 at the end of the file. Raises RidgelineError."""
         raise NotImplementedError
 
-    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
-        """Rows that `peek` returned, in the types of the file. Raises RidgelineError."""
+    def decode(self, rows: int) -> pa.Table:
+        """The next rows, which `peek` has found, in the types of the file. Raises RidgelineError."""
         raise NotImplementedError
+
+    def sift(self, rows: int, first: int = 0, step: int = 1, *, strict: bool) -> Sifted:
+        """Every `step`-th row from row `first` on of the next ones, but for those that do not fit the schema.
+
+        `rows`: what `peek` has returned. If it is `strict`, raises RidgelineError for the first row
+        that does not fit. So it does for a column whose type cannot be that of the schema,
+        whatever its values are.
+        """
+        table = self.decode(rows)
+        numbers = np.arange(first, rows, step)
+        table = table.take(pa.array(numbers)) if first or step > 1 else table
+
+        def parse(begin: int, end: int) -> pa.RecordBatch:
+            return self._converted(table.slice(begin, end - begin), self.place + first + step * begin, step)
+
+        def describe(row: int, error: Exception) -> tuple[str, str]:
+            one = table.slice(row, 1)
+            try:
+                text = str(one.to_pylist()[0])
+            except (ArithmeticError, ValueError):  # a time that Python does not have
+                text = str([column[0] for column in one.columns])
+            return text, str(error).partition("; change `schema`")[0].removesuffix(", or fix the file")
+
+        def refused(_text: str, _reason: str, error: Exception) -> Exception:
+            return RidgelineError(str(error))
+
+        return sift(numbers, parse, describe, (_MisfitError,), refused if strict else None)
+
+    def _converted(self, table: pa.Table, first: int, step: int) -> pa.RecordBatch:
+        """Cast rows to the schema: from number `first` on in the file, each `step`-th one.
+
+        Raises _MisfitError for a value that does not fit, RidgelineError for a type.
+        """
+        arrays, last = [], first + step * (table.num_rows - 1)
+        where = f"row {first}" if first == last else f"rows {first} to {last}"
+        for field in self._schema.arrow:
+            if field.name not in table.column_names:
+                arrays.append(pa.nulls(table.num_rows, field.type))
+                continue
+            column = table.column(field.name)
+            try:
+                arrays.append(cast_exactly(whole(column), field.type))
+            except pa.ArrowException as error:
+                kind = RidgelineError if isinstance(error, pa.ArrowNotImplementedError) else _MisfitError
+                raise kind(
+                    f"column `{field.name}` of file `{self.file.path}` is {column.type}, "
+                    f"`schema` says {field.type}: {error} ({where}); change `schema`"
+                ) from error
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+        try:
+            refuse_nulls(self._schema, batch)
+        except MisplacedNullError as error:
+            raise _MisfitError(
+                f"row {first + step * error.row} of file `{self.file.path}` is not a "
+                f"{self._schema.describe()}: {error}, or fix the file"
+            ) from error
+        return batch
 
     def skip(self, rows: int) -> None:
-        """Pass rows that `peek` returned."""
+        """Pass rows that `peek` has found."""
         self.place += rows
 
     def passed(self) -> float:
@@ -102,39 +159,38 @@ class ParquetReader(TypedReader):
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._next = -1
         """The next row that `_batches` gives; -1: it was not made yet."""
+        self._held: list[tuple[int, pa.RecordBatch]] = []
+        """Batches that were decoded and are not passed, each with its first row."""
 
-    def peek(self, rows: int) -> TypedChunk:
-        """Return the next rows. Decodes nothing: who needs none of them need not wait for it."""
-        return TypedChunk(self, self._schema, self.place, min(rows, self.rows - self.place))
+    def peek(self, rows: int) -> int:
+        """How many rows follow. Decodes nothing: who needs none of them need not wait for it."""
+        return min(rows, self.rows - self.place)
 
-    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
-        """Decode rows from a row on; what lies before it in other row groups is not decoded."""
+    def decode(self, rows: int) -> pa.Table:
+        """The next rows; what lies before them in other row groups is not decoded."""
+        place = self.place
         group = int(np.searchsorted(self._ends, place, side="right"))
         begin = int(self._ends[group - 1]) if group else 0
-        if place < self._next - sum(map(len, self._held)) or self._next < begin:
-            self._held, self._next = [], begin
+        if self._next < begin:
             groups = list(range(group, len(self._ends)))
             size = min(max(rows, _BATCH_ROWS), _MOST_BATCH_ROWS)
             self._batches = self._parquet.iter_batches(
                 size, row_groups=groups, columns=self._names, use_threads=False
             )
+            self._next = begin
+        self._held = [(start, batch) for start, batch in self._held if start + len(batch) > place]
         try:
-            while self._next < place + rows and (batch := next(self._batches, None)) is not None:
-                self._next += batch.num_rows
-                self._held.append(batch)
-                self._let_go(place)
-        except (OSError, pa.ArrowException) as error:
+            while self._next < place + rows:
+                batch = next(self._batches)
+                if self._next + len(batch) > place:
+                    self._held.append((self._next, batch))
+                self._next += len(batch)
+        except (OSError, StopIteration, pa.ArrowException) as error:
             self._next = -1  # what is asked for again is decoded again
+            self._held = []
             raise self._corrupt(error) from error
-        self._let_go(place)
-        first = place - (self._next - sum(map(len, self._held)))
-        table = pa.Table.from_batches(self._held) if self._held else pa.table({})
-        return table.slice(first, rows).to_batches()
-
-    def _let_go(self, place: int) -> None:
-        """Forget batches that end before a row."""
-        while self._held and self._next - sum(map(len, self._held[1:])) <= place:
-            self._held.pop(0)
+        table = pa.Table.from_batches([batch for _, batch in self._held])
+        return table.slice(place - self._held[0][0], rows)
 
     def passed(self) -> float:
         """The share of rows passed, in bytes of the file."""
@@ -145,30 +201,30 @@ class _BatchReader(TypedReader):
     """A file of batches, which are read one after the other."""
 
     _batches: Iterator[pa.RecordBatch]
+    _held: Any = None
+    """The rows that were decoded and are not passed."""
 
-    def peek(self, rows: int) -> TypedChunk:
-        """Return the next rows, of one batch."""
-        while not self._held or not self._held[0].num_rows:
+    def peek(self, rows: int) -> int:
+        """How many rows of one batch follow."""
+        while not self._held:
             try:
-                batch = next(self._batches, None)
+                self._held = next(self._batches, None)
             except RidgelineError:
                 raise
             except Exception as error:
                 raise self._corrupt(error) from error
-            if batch is None:
-                return TypedChunk(self, self._schema, self.place, 0)
-            checked_columns(self.file.path, self._schema, batch.schema.names)
-            self._held = [batch]
-        return TypedChunk(self, self._schema, self.place, min(rows, self._held[0].num_rows))
+            if self._held is None:
+                return 0
+            checked_columns(self.file.path, self._schema, self._held.schema.names)
+        return min(rows, len(self._held))
 
-    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
-        """The rows that `peek` returned last."""
-        return [self._held[0].slice(0, rows)] if rows else []
+    def decode(self, rows: int) -> pa.Table:
+        """The next rows of the batch."""
+        return pa.Table.from_batches([self._held.slice(0, rows)])
 
     def skip(self, rows: int) -> None:
-        """Pass rows that `peek` returned."""
-        if rows:
-            self._held = [self._held[0].slice(rows)]
+        """Pass rows that `peek` has found."""
+        self._held = self._held.slice(rows)
         super().skip(rows)
 
 
@@ -212,9 +268,9 @@ class AvroReader(_BatchReader):
         fastavro = library("fastavro", "Avro files need fastavro, which cannot be imported", "kafka")
         records: Any = fastavro.reader(decompressed(self._raw, self.file.path))
         has_ids = "'uuid'" in str(records.writer_schema)
-        self._batches = self._converted(map(_texted, records) if has_ids else records)
+        self._batches = self._decoded(map(_texted, records) if has_ids else records)
 
-    def _converted(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         """Records in batches."""
         while rows := list(islice(records, _AVRO_ROWS)):
             names = checked_columns(self.file.path, self._schema, list(rows[0]))
@@ -242,78 +298,6 @@ def _has_maps(kind: pa.DataType) -> bool:
     if pa.types.is_map(kind):
         return True
     return pa.types.is_nested(kind) and any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))
-
-
-class TypedChunk:
-    """Rows of a file, in the file's types, not yet decoded."""
-
-    def __init__(self, reader: TypedReader, schema: Schema, place: int, rows: int) -> None:
-        self._reader, self._schema, self._place, self._rows = reader, schema, place, rows
-        self._path = reader.file.path
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def sift(self, first: int, step: int, *, strict: bool) -> Sifted:
-        """Every `step`-th row from row `first` on, without those that have a value which the schema has not.
-
-        If it is `strict`, raises RidgelineError for the first of these. So it does for a column whose type
-        cannot be that of the schema, whatever its values are.
-        """
-        batches = self._reader.decode(self._place, self._rows)
-        if not batches:
-            return Sifted([], np.empty(0, np.int64), [])
-        table = pa.Table.from_batches(batches)
-        numbers = np.arange(first, table.num_rows, step)
-        table = table.take(pa.array(numbers)) if first or step > 1 else table
-
-        def parse(begin: int, end: int) -> pa.RecordBatch:
-            try:
-                return self._converted(table.slice(begin, end - begin), first + step * begin, step)
-            except RidgelineError as error:
-                if isinstance(error.__cause__, pa.ArrowNotImplementedError):
-                    raise
-                raise _MisfitError(error) from error
-
-        def describe(row: int, error: Exception) -> tuple[str, str]:
-            one = table.slice(row, 1)
-            try:
-                text = str(one.to_pylist()[0])
-            except (ArithmeticError, ValueError):  # a time that Python does not have
-                text = str([column[0] for column in one.columns])
-            return text, str(error).partition("; change `schema`")[0].removesuffix(", or fix the file")
-
-        def refused(_text: str, _reason: str, error: Exception) -> Exception:
-            return RidgelineError(str(error))
-
-        return sift(numbers, parse, describe, (_MisfitError,), refused if strict else None)
-
-    def _converted(self, table: pa.Table, first: int, step: int) -> pa.RecordBatch:
-        """Cast rows to the schema: from number `first` on in the chunk, each `step`-th one."""
-        arrays, first = [], self._place + first
-        last = first + step * (table.num_rows - 1)
-        where = f"row {first}" if first == last else f"rows {first} to {last}"
-        for field in self._schema.arrow:
-            if field.name not in table.column_names:
-                arrays.append(pa.nulls(table.num_rows, field.type))
-                continue
-            column = table.column(field.name)
-            try:
-                arrays.append(cast_exactly(whole(column), field.type))
-            except pa.ArrowException as error:
-                raise RidgelineError(
-                    f"column `{field.name}` of file `{self._path}` is {column.type}, "
-                    f"`schema` says {field.type}: {error} ({where}); change `schema`"
-                ) from error
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
-        try:
-            refuse_nulls(self._schema, batch)
-        except MisplacedNullError as error:
-            raise RidgelineError(
-                f"row {first + step * error.row} of file `{self._path}` is not a {self._schema.describe()}: "
-                f"{error}, or fix the file"
-            ) from error
-        return batch
 
 
 class _MisfitError(Exception):

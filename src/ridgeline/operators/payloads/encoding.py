@@ -13,8 +13,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._checking import fitting
 from ridgeline.operators._json import json_lines, value_texts
-from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators._texts import convert
+from ridgeline.operators.files._parsers import JsonParser
 from ridgeline.operators.payloads import _avro, _protobuf
 from ridgeline.operators.payloads._avro import AvroDecoder, avro_schema_of
 from ridgeline.operators.payloads._protobuf import ProtobufDecoder

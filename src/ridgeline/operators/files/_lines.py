@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, shorten
-from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
+from ridgeline.operators._halving import Sifted, sift
+from ridgeline.operators.files._listing import InputFile
 
 LONGEST_BYTES = 16 * 2**20
 """A row over several lines is no longer. So a quote that is not closed is known before the file ends."""
@@ -152,13 +153,7 @@ class LineReader:
     Holds in memory the rows that were peeked and about one block. A compressed file is read from its start.
     """
 
-    def __init__(
-        self,
-        file: ReplayFile,
-        parser: LineParser,
-        place: int,
-        lines: int,
-    ) -> None:
+    def __init__(self, file: InputFile, parser: LineParser, place: int, lines: int) -> None:
         """Open `file`, check header and first lines, move to `place`. Raises RidgelineError.
 
         `lines`: how many lines are before `place`.
@@ -185,8 +180,8 @@ class LineReader:
             if not self._compressed:
                 self._before = lines
 
-    def peek(self, rows: int) -> LineChunk:
-        """Return the next rows, at most `rows` and at most 64 MiB; empty at the end of the file.
+    def peek(self, rows: int) -> int:
+        """How many rows follow, at most `rows` and at most 64 MiB; 0 at the end of the file.
 
         Of a damaged file first the blocks before the damage; then raises RidgelineError.
         """
@@ -199,10 +194,38 @@ class LineReader:
         if stop > start:
             limit = int(np.searchsorted(self._ends, self._starts[start] + CHUNK_BYTES))
             stop = max(start + 1, min(stop, limit))
-        return LineChunk(self, self._data, self._base, self._starts[start:stop], self._ends[start:stop])
+        return stop - start
+
+    def sift(self, rows: int, first: int = 0, step: int = 1, *, strict: bool) -> Sifted:
+        """Parse every `step`-th row from row `first` on of the next ones, but for lines that do not fit.
+
+        `rows`: what `peek` has returned. If it is `strict`, raises RidgelineError for the first line
+        that does not fit.
+        """
+        chosen = slice(self._next + first, self._next + rows, step)
+        starts, ends = self._starts[chosen], self._ends[chosen]
+
+        def parse(begin: int, end: int) -> pa.RecordBatch:
+            return self._parse(starts[begin:end], ends[begin:end], whole=step == 1)
+
+        def describe(row: int, error: Exception) -> tuple[str, str]:
+            byte = self._base + int(starts[row])
+            place = f"line {self.lines_before(byte) + 1}, byte {byte}"
+            line = self._data[starts[row] : ends[row]].removesuffix(b"\r").decode(errors="backslashreplace")
+            reason = _ARROWS.sub("", str(error)).strip()
+            return line, f"{place} of `{self.file.path}` is not {self.parser.describe()}: {reason}"
+
+        return sift(np.arange(first, rows, step), parse, describe, _WRONG, _refused if strict else None)
+
+    def _parse(self, starts: Offsets, ends: Offsets, *, whole: bool) -> pa.RecordBatch:
+        data = self._data
+        if whole:
+            return self.parser.parse(data[starts[0] : ends[-1]], len(ends))
+        lines = [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return self.parser.parse(b"\n".join(lines), len(ends))
 
     def skip(self, rows: int) -> None:
-        """Pass rows that `peek` returned."""
+        """Pass rows that `peek` has found."""
         self._next += rows
 
     @property
@@ -326,47 +349,6 @@ class LineReader:
         raise RidgelineError(
             f"file `{self.file.path}` has shrunk: it was read up to byte {place} before; "
             "bring it back, or start on a fresh checkpoint"
-        )
-
-
-class LineChunk:
-    """Rows of a file: bytes, and where each row starts and ends in them."""
-
-    def __init__(self, reader: LineReader, data: bytes, base: int, starts: Offsets, ends: Offsets) -> None:
-        """Take rows that `reader` holds. It must not load others before these are read."""
-        self._reader, self._file, self._parser = reader, reader.file, reader.parser
-        self._data, self._base, self._starts, self._ends = data, base, starts, ends
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-    def sift(self, first: int, step: int, *, strict: bool) -> Sifted:
-        """Parse every `step`-th row from row `first` on, without the lines that do not fit.
-
-        If it is `strict`, raises RidgelineError for the first of these.
-        """
-        starts, ends = self._starts[first::step], self._ends[first::step]
-
-        def parse(begin: int, end: int) -> pa.RecordBatch:
-            return self._parse(starts[begin:end], ends[begin:end], whole=step == 1)
-
-        def describe(row: int, error: Exception) -> tuple[str, str]:
-            byte = self._base + int(starts[row])
-            place = f"line {self._reader.lines_before(byte) + 1}, byte {byte}"
-            line = self._data[starts[row] : ends[row]].removesuffix(b"\r").decode(errors="backslashreplace")
-            reason = _ARROWS.sub("", str(error)).strip()
-            return line, f"{place} of `{self._file.path}` is not {self._parser.describe()}: {reason}"
-
-        return sift(np.arange(first, len(self), step), parse, describe, _WRONG, _refused if strict else None)
-
-    def _parse(self, starts: Offsets, ends: Offsets, *, whole: bool) -> pa.RecordBatch:
-        if not len(ends):
-            return self._parser.parse(b"", 0)
-        if whole:
-            return self._parser.parse(self._data[starts[0] : ends[-1]], len(ends))
-        data = self._data
-        return self._parser.parse(
-            b"\n".join([data[s:e] for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]), len(ends)
         )
 
 

@@ -20,9 +20,9 @@ from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import port_schema
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of, whole
-from ridgeline.operators._replay_files import checked_columns, refuse_folders
-from ridgeline.operators._replay_lines import LineParser, scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
+from ridgeline.operators.files._lines import LineParser, scan
+from ridgeline.operators.files._listing import checked_columns, refuse_folders
 
 _NO_OBJECT = "not one object a line"
 _FEW = 32

@@ -1,4 +1,4 @@
-"""The files of a replay, and positions in them."""
+"""The files that a path, a folder or a pattern leads to, and what is checked of one that is read."""
 
 from __future__ import annotations
 
@@ -6,136 +6,70 @@ import fnmatch
 import glob
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs
 
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean, nearest, shorten
-from ridgeline.api.support.files import is_local, resolve
-from ridgeline.operators._halving import take_fitting
+from ridgeline.api.support.files import is_local, is_refused, resolve
+from ridgeline.api.support.masking import mask_text
 
 WILDCARDS = frozenset("*?[")
 _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".filepart", ".inprogress", ".swp", "~")
 _COPYING = "._COPYING_"
 """The ending of a file that Hadoop's shell writes."""
+_FRESH = "start on a fresh checkpoint"
 _log = logging.getLogger(__name__)
 
 
-class ReplayFile(NamedTuple):
-    """One file of a replay.
+class InputFile(NamedTuple):
+    """One file to be read.
 
     `entry`: the entry of the property `path` that led to it. `path`: its path in that entry's file system.
-    `bytes`: its size when it was found.
+    `bytes`: its size when it was found. `may_grow`: only those bytes count, and a store that does not answer
+    is asked again. Otherwise all partitions must find the same file.
     """
 
     entry: str
     path: str
     bytes: int
+    may_grow: bool = False
 
     def open(self) -> pa.NativeFile:
         """Open the file for random access. Raises RidgelineError if it is gone or may not be read."""
         try:
             return resolve(self.entry)[0].open_input_file(self.path)
         except OSError as error:
+            is_gone = isinstance(error, (FileNotFoundError, PermissionError)) or is_refused(error)
+            if self.may_grow and not is_gone:
+                raise
+            remedy = "leave such files out with `on_error=SKIP`" if self.may_grow else _FRESH
             raise RidgelineError(
-                f"file `{self.path}` cannot be opened: {error}; "
-                "it was there when the replay began: bring it back, or start on a fresh checkpoint"
+                f"file `{self.path}` cannot be opened: {mask_text(str(error))}; "
+                f"it was there before: bring it back, or {remedy}"
             ) from error
 
-    @property
-    def is_there(self) -> bool:
-        """Whether a file of this size is there. Raises OSError."""
-        size: int | None = resolve(self.entry)[0].get_file_info(self.path).size
-        return size == self.bytes
-
     def check_size(self, found: int | None = None) -> None:
-        """Raise RidgelineError if the size has changed since the file was found.
-
-        Every partition must read the same rows.
-        """
+        """Raise RidgelineError if the size has changed so that other rows would be read."""
         if found is None:
             found = resolve(self.entry)[0].get_file_info(self.path).size
-        if found != self.bytes:
-            grows = " (a file that is still written cannot be replayed)" if (found or 0) > self.bytes else ""
-            raise RidgelineError(
-                f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when the replay began; "
-                f"bring it back, or start on a fresh checkpoint{grows}"
-            )
-
-
-class Position(NamedTuple):
-    """Where the next row is.
-
-    `file`: number of the file; `place`: byte offset in it, or row number for Parquet. `row`: rows passed in
-    all files; `lines`: lines before it in this file, 0 for Parquet.
-    """
-
-    file: int = 0
-    place: int = 0
-    row: int = 0
-    lines: int = 0
-
-
-class Unread(NamedTuple):
-    """A row that cannot be read: its number in the chunk, what it is, and what is wrong with it."""
-
-    row: int
-    text: str
-    error: str
-
-
-class Sifted(NamedTuple):
-    """The rows of a chunk that can be read, and those that cannot. `rows`: the numbers of the former."""
-
-    batches: list[Any]
-    rows: npt.NDArray[np.int64]
-    unread: list[Unread]
-
-    @property
-    def reasons(self) -> dict[int, str]:
-        """Why rows cannot be read, by their numbers."""
-        return {one.row: one.error for one in self.unread}
-
-
-def sift(
-    numbers: npt.NDArray[np.int64],
-    parse: Callable[[int, int], Any],
-    describe: Callable[[int, Exception], tuple[str, str]],
-    wrong: tuple[type[Exception], ...],
-    strict: Callable[[str, str, Exception], Exception] | None = None,
-) -> Sifted:
-    """Parse rows that have these numbers, by halves where they fail, so a few that fail cost little.
-
-    `parse(begin, end)` parses some of them, and raises one of `wrong`. `describe` gives text and error of one
-    that cannot be parsed, by its place and what was raised for it. `strict`: what is raised for the first of
-    them, made of these; None: they are left out.
-    """
-    batches: list[Any] = []
-    rows: list[npt.NDArray[np.int64]] = []
-    unread: list[Unread] = []
-
-    def take(places: Sequence[int]) -> None:
-        begin, end = places[0], places[-1] + 1
-        batches.append(parse(begin, end))
-        rows.append(numbers[begin:end])
-
-    def refuse(place: int, error: Exception) -> None:
-        found = Unread(int(numbers[place]), *describe(place, error))
-        if strict is not None:
-            raise strict(found.text, found.error, error) from error
-        unread.append(found)
-
-    take_fitting(range(len(numbers)), take, refuse, wrong)
-    return Sifted(batches, np.concatenate([np.empty(0, np.int64), *rows]), unread)
+        if found == self.bytes or (self.may_grow and (found or 0) > self.bytes):
+            return
+        remedy = f"bring it back, or {_FRESH}"
+        if self.may_grow:
+            remedy = "write files under a temporary name, and rename them once they are whole"
+        elif (found or 0) > self.bytes:
+            remedy += " (a file that is still written cannot be replayed)"
+        raise RidgelineError(
+            f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when it was found; {remedy}"
+        )
 
 
 def entries_of(path: str | Path | Sequence[str | Path]) -> list[str]:
@@ -143,7 +77,7 @@ def entries_of(path: str | Path | Sequence[str | Path]) -> list[str]:
     return [str(path)] if isinstance(path, str | Path) else list(map(str, path))
 
 
-def find_files(entries: Sequence[str]) -> list[ReplayFile]:
+def find_files(entries: Sequence[str]) -> list[InputFile]:
     """Find the files of all entries, in the entries' order; those of one folder or pattern by name.
 
     Raises RidgelineError for an entry without any file, and for a link whose file is not there.
@@ -151,7 +85,7 @@ def find_files(entries: Sequence[str]) -> list[ReplayFile]:
     return [found for entry in entries for found in _find(entry)]
 
 
-def _find(entry: str) -> list[ReplayFile]:
+def _find(entry: str) -> list[InputFile]:
     """The files of one entry, by path. Raises as `find_files`."""
     files, path = resolve(entry)
     try:
@@ -166,7 +100,7 @@ def _find(entry: str) -> list[ReplayFile]:
             f"`{lost[0]}` of `{entry}` cannot be read: it is a link to a file that is not there, or was "
             "removed just now; fix or remove it"
         )
-    found = [ReplayFile(entry, info.path, info.size) for info in infos if info.is_file]
+    found = [InputFile(entry, info.path, info.size) for info in infos if info.is_file]
     if not found:
         raise RidgelineError(
             f"nothing to replay in `{entry}`: there is no such file, or only ones whose names begin with `.` "
