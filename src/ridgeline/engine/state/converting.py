@@ -1,20 +1,22 @@
-"""Write the state of an operator again, as the classes and states of a plan want it.
+"""Read the state of an operator as the classes and states of a plan want it.
 
 Values of classes that have changed, and those that a migration's function gets, are read as records. What is
-declared now is made of them, with fields matched by name. The new file has no trace of the classes before.
+declared now is made of them, with fields matched by name. What is written then has no
+trace of the classes before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.cells.cell import Change, StateCell
+from ridgeline.api.cells.cell import Change
 from ridgeline.api.columns.arrow_stream import from_ipc, to_ipc
 from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
@@ -24,60 +26,26 @@ from ridgeline.api.state import KeyedCell, ListCell, ValueCell
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.compaction import cells_of, write_cells
+from ridgeline.engine.state.compaction import cells_of
 from ridgeline.engine.state.keyed_columns import EntryColumn, VaryingLeaf
 from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.records import Function, Maker, record_class
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.shared_segments import belong, routed
-from ridgeline.engine.state.versions import attach
 from ridgeline.plan.change.state_schemas import LIVE_REMEDY, Conversion
 from ridgeline.plan.change.state_shapes import defaults_of, value_type
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.protocol import StateVersion
 
 
-def convert(
-    files: SegmentFiles,
-    key: str,
-    version: StateVersion,
-    operator: PhysicalOperator,
-    conversion: Conversion,
-    stem: Callable[[], str],
-    classes: set[type],
-) -> StateVersion:
-    """Write a version as the operator wants it; returns the new one, under the same state key.
+class Converter:
+    """Reads the states that an operator has left under the name `base` as changes of those of one now."""
 
-    `stem`: gives the beginning of the names of new files. `classes`: gets those of the values that functions
-    of migrations have made, and of keys. Raises StateError naming the operator, OSError.
-    """
-    if not version:
-        return version
-    converter = _Converter(files, key, operator, conversion, stem)
-    try:
-        return converter.convert(version, classes)
-    except OSError:
-        raise
-    except Exception as error:
-        if isinstance(error, StateError) and f"`{operator.name}`" in str(error):
-            raise
-        raised = StateError(converter.refusal(error))
-        raised.operator = operator.name
-        raise raised from error
-
-
-class _Converter:
     def __init__(
-        self,
-        files: SegmentFiles,
-        key: str,
-        operator: PhysicalOperator,
-        conversion: Conversion,
-        stem: Callable[[], str],
+        self, files: SegmentFiles, base: str, operator: PhysicalOperator, conversion: Conversion
     ) -> None:
-        self._files, self._key, self._operator = files, key, operator
-        self._conversion, self._stem = conversion, stem
+        self._files, self._base, self._operator = files, base, operator
+        self._conversion = conversion
         classes = conversion.classes
         self._reader = Reader(
             {
@@ -91,48 +59,65 @@ class _Converter:
         self._values = Maker(classes, self._with_pickles)
         self._migrated = Maker(classes, self._with_pickles, migrated=True)
         self._keys = Maker(classes, self._with_pickles, keys=True)
+        self._cells = cells_of(operator)
         self._state = ""
         """The state that is converted now, by its name before."""
 
-    def convert(self, version: StateVersion, classes: set[type]) -> StateVersion:
-        cells = cells_of(self._operator)
-        for name in version:
-            if not state_files.is_segment(name):
-                self._apply(cells, state_files.read(self._files.storage, name, self._key, self._reader.loads))
-        classes |= self._values.classes | self._migrated.classes | self._keys.classes
-        result, _ = write_cells(self._files, self._key, cells, self._stem())
-        return result.names
+    @property
+    def classes(self) -> set[type]:
+        """Those of the values that functions of migrations have made, and of keys."""
+        return self._values.classes | self._migrated.classes | self._keys.classes
 
-    def refusal(self, error: Exception) -> str:
+    def changes(self, name: str, key: str) -> dict[str, Change]:
+        """The changes in a state file under a state key, of the states that are still wanted."""
+        found = state_files.read(self._files.storage, name, key, self._reader.loads)
+        return {new: change for before, one in found.items() for new, change in self._converted(before, one)}
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """What is raised while its changes are read and written becomes a StateError naming the operator.
+
+        OSError stays.
+        """
+        try:
+            yield
+        except OSError:
+            raise
+        except Exception as error:
+            if isinstance(error, StateError) and f"`{self._operator.name}`" in str(error):
+                raise
+            raised = StateError(self._refusal(error))
+            raised.operator = self._operator.name
+            raise raised from error
+
+    def _refusal(self, error: Exception) -> str:
         """Why the state is not converted, and what to do about it."""
-        before = self._key.rsplit("/", 2)[0].partition("#")[0]
+        before = self._base.partition("#")[0]
         before += f".{self._state}" if self._state else ""
         remedy = f"go on with the code that wrote it, or drop it: `--drop-state {before}`"
         where = f"state of operator `{self._operator.name}` cannot be converted, `{before}`"
         return f"{where}: {described(error)}; {LIVE_REMEDY if self._conversion.live else remedy}"
 
-    def _apply(self, cells: Mapping[str, StateCell], changes: Mapping[str, Change]) -> None:
-        """Apply changes of a file to the cells that are still wanted."""
-        for name, change in changes.items():
-            new, self._state = self._conversion.renamed.get(name, name), name
-            cell = cells.get(new)
-            if name in self._conversion.dropped or cell is None:
-                continue
-            value, key = self._value_function(new), self._key_function(new)
-            if isinstance(change, SegmentsChange):
-                assert isinstance(cell, KeyedCell)  # noqa: S101  no other has segments
-                self._apply_segments(cell, change, new, key, value)
-            elif isinstance(cell, KeyedCell):
-                full, window, values, keys = change
-                values = {key(one): value(held) for one, held in values.items()}
-                cell.apply((full, window, values, list(map(key, keys))))
-            elif isinstance(cell, ListCell):
-                start, items = change
-                cell.apply((start, list(map(value, items))))
-            elif isinstance(cell, ValueCell):
-                cell.apply((value(change[0]),))
-            else:
-                cell.apply(value(change))
+    def _converted(self, name: str, change: Change) -> Iterator[tuple[str, Change]]:
+        """The name of a state now, and its change; nothing of one that is not wanted."""
+        new, self._state = self._conversion.renamed.get(name, name), name
+        cell = self._cells.get(new)
+        if name in self._conversion.dropped or cell is None:
+            return
+        value, key = self._value_function(new), self._key_function(new)
+        if isinstance(change, SegmentsChange):
+            yield new, self._of_segments(change, new, key, value)
+        elif isinstance(cell, KeyedCell):
+            full, window, values, keys = change
+            values = {key(one): value(held) for one, held in values.items()}
+            yield new, (full, window, values, list(map(key, keys)))
+        elif isinstance(cell, ListCell):
+            start, items = change
+            yield new, (start, list(map(value, items)))
+        elif isinstance(cell, ValueCell):
+            yield new, (value(change[0]),)
+        else:
+            yield new, value(change)
 
     def _is_other(self, state: str) -> bool:
         """Whether the values of a state become others, of whatever classes they are."""
@@ -168,25 +153,22 @@ class _Converter:
 
     # Segments -----------------------------------------------------------------------------------------------
 
-    def _apply_segments(
-        self, cell: KeyedCell[Any, Any], change: SegmentsChange, state: str, key: Function, value: Function
-    ) -> None:
-        """Attach a cell to the segments if none of their entries changes, else hold all of these in it."""
+    def _of_segments(self, change: SegmentsChange, state: str, key: Function, value: Function) -> Change:
+        """The same segments if none of their entries changes, else all of these beside."""
         segments = {name: self._files.open(name) for name in change.names}
         kinds = {column.kind for one in segments.values() for column in (one.key_column, one.value_column)}
         changed, removed = (list(map(key, keys)) for keys in (change.changed, change.removed))
         values = {key(one): value(held) for one, held in (change.values or {}).items()}
         is_other = self._is_other(state) or state in self._conversion.rekeyed
         if not is_other and not (self._conversion.classes and "p" in kinds):
-            attach(cell, change._replace(changed=changed, values=values, removed=removed), segments)
-            return
+            return change._replace(changed=changed, values=values, removed=removed)
         pairs: dict[Any, Any] = {}
         for names, own in change.parts or (Part(change.names, None),):
             for name in names:
                 self._update(pairs, segments[name], own, key, value)
         for one in removed:
             pairs.pop(one, None)
-        cell.apply((True, change.application_window, pairs | values, changed))
+        return True, change.application_window, pairs | values, changed
 
     def _update(
         self,

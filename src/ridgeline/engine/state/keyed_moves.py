@@ -1,16 +1,16 @@
-"""Keyed states of an operator's partitions, divided again: by the hash that divides its tuples."""
+"""The states of an operator's partitions, divided again: keyed ones by the hash that divides its tuples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import Change, StateCell
-from ridgeline.api.cells.keyed_declaration import KeyedState, MovesTo
+from ridgeline.api.cells.keyed_declaration import KeyedState, MovesTo, divide
 from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.timer_cell import TimerCell
@@ -18,7 +18,8 @@ from ridgeline.api.codec import Hashes
 from ridgeline.api.columns.nulls import one_nan
 from ridgeline.api.errors import StateError, described, shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
+from ridgeline.api.state import ValueCell
 from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -28,7 +29,8 @@ from ridgeline.plan.change.succession import is_by_value
 from ridgeline.plan.physical import PhysicalOperator
 
 Owners = npt.NDArray[np.int64]
-_AT_A_BORDER = -1
+AT_A_BORDER = -1
+"""The application window of a state between two of them."""
 
 
 def _belong(keys: PartitionKeys | None, hashes: Hashes) -> Mask:
@@ -70,27 +72,32 @@ class KeyedSource:
                 self.removed[key] = None
         self.values.update(zip(one_nan(list(values)), values.values(), strict=True))
 
+    @cached_property
+    def hashes(self) -> Hashes:
+        """Of the keys of `values`, once all changes are there. Raises TypeError as `routed`."""
+        return routed(list(self.values))
+
     @property
     def empty(self) -> bool:
         """True if it holds nothing."""
         return not self.parts and not self.values
 
 
-class KeyedMove:
-    """Divides the keyed states of one operator.
+class Division:
+    """Divides the states of one operator's partitions among those that there are then.
 
     `partitions`: how many there were. `before`: which keys each of them had, None if that is not known.
     """
 
     def __init__(
         self,
-        operator: PhysicalOperator,
         files: SegmentFiles,
         partitions: int,
         targets: Sequence[PhysicalOperator],
         before: Sequence[PartitionKeys] | None,
     ) -> None:
-        self._operator = operator
+        self._operator = targets[0]
+        self._kind = operator_type(type(self._operator.operator))
         self._files = files
         self._partitions = partitions
         self._targets = targets
@@ -98,7 +105,7 @@ class KeyedMove:
         self._routed: dict[str, Hashes] = {}
         self._segments: dict[str, Segment] = {}
 
-    def divide(
+    def cells(
         self, name: str, sources: Sequence[KeyedSource], into: Sequence[StateCell]
     ) -> list[SegmentsChange | None]:
         """Give each key to the partition that its tuples go to: by a change, or in the cell, for each target.
@@ -108,106 +115,134 @@ class KeyedMove:
         nothing: list[SegmentsChange | None] = [None] * len(into)
         if all(source.empty for source in sources):
             return nothing
-        declared = operator_type(type(self._operator.operator)).states.get(name)
-        if divides_whole(declared):
-            held = [dict(self._attached(source).items()) for source in sources]
-            for cell, part in zip(into, self.divide_whole(name, held), strict=True):
-                cell.apply((True, _AT_A_BORDER, dict(part), []))
-            return nothing
-        after = self._after(name)
-        by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
-        if by is not None:
-            self._copy(name, sources, into, after, by)
-            return nothing
-        try:
-            beside = [routed(list(source.values)) for source in sources]
-            self._check(name, sources, beside)
-            if isinstance(into[0], TimerCell) and not self._stay_apart(sources, beside, after):
-                self._copy(name, sources, into, after)
-                return nothing
-            gone = [routed(list(source.removed)) for source in sources]
-        except TypeError as error:
-            raise self._cannot(name, f"it has a key that no port can have: {error}") from None
-        for number, (cell, keys) in enumerate(zip(into, after, strict=True)):
-            parts = self._parts(sources, keys)
-            values: dict[Any, Any] = {}
-            for source, hashes in zip(sources, beside, strict=True):
-                values.update(_of(list(source.values.items()), hashes, keys))
-            if parts:
-                pairs = [list(source.removed.items()) for source in sources]
-                removed = [
-                    key
-                    for some, hashes in zip(pairs, gone, strict=True)
-                    for key, _ in _of(some, hashes, keys)
-                ]
-                names = tuple(dict.fromkeys(name for part in parts for name in part.names))
-                nothing[number] = SegmentsChange(_AT_A_BORDER, names, [], parts, values, removed)
-            else:
-                cell.apply((True, _AT_A_BORDER, values, []))
+        declared, timers = self._kind.states.get(name), isinstance(into[0], TimerCell)
+        if not divides_whole(declared) and getattr(declared, "moves_by", None) is None:
+            after = self._after(name)
+            try:
+                self._check(name, sources)
+                if not timers or self._stay_apart(after):
+                    return self._shared(sources, into, after)
+            except TypeError as error:
+                raise self.cannot(name, f"it has a key that no port can have: {error}") from None
+        # What cannot be shared: the hashes of segments are of other keys, or timers get other numbers.
+        held = [dict(self._attached(source).items()) for source in sources]
+        held = _renumbered(held) if timers else held
+        for cell, part in zip(into, self.shares(name, held, into[0], sources), strict=True):
+            cell.apply((True, AT_A_BORDER, dict(part), []))
         return nothing
 
-    def _copy(
+    def _shared(
         self,
-        name: str,
         sources: Sequence[KeyedSource],
         into: Sequence[StateCell],
         after: Sequence[PartitionKeys | None],
-        by: Callable[[Any], Any] | None = None,
-    ) -> None:
-        """Copy each entry to the partition that gets the tuples with its key, or with what `by` finds in it.
+    ) -> list[SegmentsChange | None]:
+        """Each target's part of the segments, with what lies beside. Raises TypeError as `routed`."""
+        changes: list[SegmentsChange | None] = []
+        gone = [routed(list(source.removed)) for source in sources]
+        for cell, keys in zip(into, after, strict=True):
+            parts = self._parts(sources, keys)
+            values: dict[Any, Any] = {}
+            removed: list[Any] = []
+            for source, hashes in zip(sources, gone, strict=True):
+                values.update(_of(list(source.values.items()), source.hashes, keys))
+                removed += _of(list(source.removed), hashes, keys)
+            if parts:
+                names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+                changes.append(SegmentsChange(AT_A_BORDER, names, [], parts, values, removed))
+            else:
+                cell.apply((True, AT_A_BORDER, values, []))
+                changes.append(None)
+        return changes
 
-        For what cannot be shared: the hashes of segments are of other keys, or timers get other numbers.
+    def shares(
+        self, name: str, held: Sequence[Any], empty: StateCell, sources: Sequence[KeyedSource] = ()
+    ) -> Sequence[Any]:
+        """What each target gets of what partitions hold: as the state, its keys or the partitioner say.
+
+        `empty`: a cell of the state. `sources`: the partitions, if they are to have their own keys only.
+        Raises StateError.
         """
-        pairs: list[tuple[Any, Any]] = []
-        hashes: list[Hashes] = []
-        for source in sources:
-            found = list(self._attached(source).items())
-            keys = [key for key, _ in found]
-            mine = routed(keys) if by is None else self.hashes_by(name, keys, by)
-            if self._before is not None and self._partitions > 1:
-                astray = np.flatnonzero(_owners(mine, _table(self._before)) != source.partition)
-                if len(astray):
-                    raise self._astray(name, source, keys[int(astray[0])])
-            pairs += found
-            hashes.append(mine)
-        if isinstance(into[0], TimerCell):
-            pairs = _renumbered(pairs)
-        every = np.concatenate(hashes)
-        for target, own in zip(into, after, strict=True):
-            target.apply((True, _AT_A_BORDER, dict(_of(pairs, every, own)), []))
+        declared = self._kind.states[name]
+        by, moves = getattr(declared, "moves_by", None), getattr(declared, "moves", None)
+        if divides_whole(declared):
+            return self._whole(name, held)
+        if isinstance(empty, KeyedCell):
+            pairs = [list(value.items()) for value in held]
+            return list(map(dict, self._by_key(name, list(map(list, held)), pairs, by, sources)))
+        if by is not None:
+            return self._by_key(name, held, held, by)
+        if moves is None:
+            return self._by_partitioner(name, held)
+        try:
+            return divide(moves, held, len(self._targets), value_of(empty))
+        except ValueError as error:
+            raise self.cannot(name, str(error)) from None
+        except Exception as error:
+            raise self.cannot(name, f"its `moves` raised {described(error)}") from error
 
-    def divide_whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
-        """The value of each target, of a state that says itself which keys it has. Raises StateError."""
-        kind = operator_type(type(self._operator.operator))
-        if getattr(kind.states[name], "moves", None) is not None:
+    def cannot(self, name: str, why: str) -> StateError:
+        """The error for a state that cannot be divided."""
+        return StateError(
+            f"state `{name}` of operator `{self._operator.name}` cannot be moved to other partitions: {why}"
+        )
+
+    def _by_key(
+        self,
+        name: str,
+        keys: Sequence[Sequence[Any]],
+        items: Sequence[Sequence[Any]],
+        by: Callable[[Any], Any] | None,
+        sources: Sequence[KeyedSource] = (),
+    ) -> Sequence[Sequence[Any]]:
+        """The items for each target: by their keys, or by what `by` finds in these."""
+        after = self._after(name)
+        hashes = [self._hashes_by(name, some, by) for some in keys]
+        for source, some, found in zip(sources, keys, hashes, strict=False):
+            self._refuse_strays(name, source, some, found)
+        every, joined = np.concatenate(hashes), [item for some in items for item in some]
+        return [_of(joined, every, own) for own in after]
+
+    def _hashes_by(self, name: str, keys: Sequence[Any], by: Callable[[Any], Any] | None) -> Hashes:
+        if by is None:
+            return routed(keys)
+        try:
+            return routed(list(map(by, keys)))
+        except Exception as error:
+            raise self.cannot(name, f"its `moves_by` raised {described(error)}") from error
+
+    def _whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
+        """The value of each target, of a state that says itself which keys it has."""
+        if getattr(self._kind.states[name], "moves", None) is not None:
             if any(one.keys() != held[0].keys() for one in held[1:]):
-                raise self._cannot(name, "its partitions hold other keys, and `moves` says that they do not")
+                raise self.cannot(name, "its partitions hold other keys, and `moves` says that they do not")
             return [held[0]] * len(self._targets)
-        moves_to: MovesTo = kind.states[name].moves_to  # type: ignore[attr-defined]  # asked for before
+        moves_to: MovesTo = self._kind.states[name].moves_to  # type: ignore[attr-defined]  # asked for before
         # no key divides an operator without input ports
-        after = self._after(name) if kind.inputs else [None] * len(self._targets)
+        after = self._after(name) if self._kind.inputs else [None] * len(self._targets)
         try:
             parts = moves_to(held, [partial(_belong, keys) for keys in after])
         except Exception as error:
-            raise self._cannot(name, f"its `moves_to` raised {described(error)}") from error
+            raise self.cannot(name, f"its `moves_to` raised {described(error)}") from error
         if len(parts) != len(after):
-            raise self._cannot(name, f"it was given {len(parts)} parts for {len(after)} partitions")
+            raise self.cannot(name, f"it was given {len(parts)} parts for {len(after)} partitions")
         return parts
 
-    def divide_items(self, name: str, items: Sequence[Any], by: Callable[[Any], Any]) -> list[list[Any]]:
-        """The items of a list for each target: by the key that `by` finds in each. Raises StateError."""
-        hashes = self.hashes_by(name, items, by)
-        return [
-            [item for item, _ in _of([(item, None) for item in items], hashes, keys)]
-            for keys in self._after(name)
-        ]
-
-    def hashes_by(self, name: str, values: Sequence[Any], by: Callable[[Any], Any]) -> Hashes:
-        """The stable hashes of the keys that a function finds in values. Raises StateError if it raises."""
+    def _by_partitioner(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
+        """Let the operator's partitioner merge what the partitions hold, and split it."""
+        operator, count = self._operator, len(self._targets)
+        given = (operator.attributes.get("partitioner"), operator.operator.partitioner_default)
+        known: list[Partitioner] = [one for one in given if one is not None] or [StickyPartitioner()]
+        says = (one for one in known if type(one).merge_state is not Partitioner.merge_state)
+        partitioner = next(says, known[0])
         try:
-            return routed(list(map(by, values)))
+            merged = partitioner.merge_state(name, held)
+            return list(partitioner.split_state(name, merged, count)) if count > 1 else [merged]
+        except NotImplementedError as error:
+            raise self.cannot(name, str(error)) from None
         except Exception as error:
-            raise self._cannot(name, f"its `moves_by` raised {described(error)}") from error
+            who = f"its partitioner `{type(partitioner).__name__}`"
+            raise self.cannot(name, f"{who} raised {described(error)}") from error
 
     def _after(self, name: str) -> list[PartitionKeys | None]:
         """Which keys each target gets; None: all. Raises StateError if that is not known."""
@@ -216,12 +251,12 @@ class KeyedMove:
         ports = [port for port in self._targets[0].keys if is_by_value(self._targets[0], port)]
         if not ports:
             why = "no input port says by the value of its key which partition gets its tuples"
-            raise self._cannot(name, f"{why}; give the port a `key`")
+            raise self.cannot(name, f"{why}; give the port a `key`")
         found = [_table([target.keys[port] for target in self._targets]) for port in ports]
         size = max(map(len, found))
         if any((np.resize(one, size) != np.resize(found[0], size)).any() for one in found[1:]):
             why = "its ports are divided by different keys"
-            raise self._cannot(name, f"{why}; give them the same keys")
+            raise self.cannot(name, f"{why}; give them the same keys")
         return [target.keys[ports[0]] for target in self._targets]
 
     def _parts(self, sources: Sequence[KeyedSource], keys: PartitionKeys | None) -> tuple[Part, ...]:
@@ -236,42 +271,31 @@ class KeyedMove:
                 parts[names] = either(parts[names], common) if names in parts else common
         return tuple(Part(names, held) for names, held in parts.items())
 
-    def _stay_apart(
-        self,
-        sources: Sequence[KeyedSource],
-        beside: Sequence[Hashes],
-        after: Sequence[PartitionKeys | None],
-    ) -> bool:
-        """True if each target gets what one source has, so that numbers stay unique."""
-        return all(
-            sum(
-                bool(self._parts([source], keys)) or bool(_of(list(source.values.items()), hashes, keys))
-                for source, hashes in zip(sources, beside, strict=True)
-            )
-            <= 1
-            for keys in after
-        )
+    def _stay_apart(self, after: Sequence[PartitionKeys | None]) -> bool:
+        """True if each target gets keys of one partition only, so that the numbers of timers stay unique."""
+        if self._before is None:
+            return self._partitions == 1
+        common = ([both(one, keys) for one in self._before] for keys in after)
+        return all(sum(bool(one and one.keys) for one in several) <= 1 for several in common)
 
     # Is it kept by the key of the port? ---------------------------------------------------------------------
 
-    def _check(self, name: str, sources: Sequence[KeyedSource], beside: Sequence[Hashes]) -> None:
+    def _check(self, name: str, sources: Sequence[KeyedSource]) -> None:
         """Raise StateError if a state is kept by something else than the port's key: keys are astray.
 
         Raises TypeError for a key that cannot be that of a port.
         """
+        for segment in (segment for source in sources for segment in self._opened(source)):
+            if "p" in segment.key_column.kind:
+                self._hashes(segment)
         if self._partitions == 1:
-            for segment in self._opened(sources[0]):
-                if "p" in segment.key_column.kind:
-                    self._hashes(segment)
             return
         if self._before is None:
             self._refuse_twice(name, sources)
             return
         before = _table(self._before)
-        for source, hashes in zip(sources, beside, strict=True):
-            astray = np.flatnonzero(_owners(hashes, before) != source.partition)
-            if len(astray):
-                raise self._astray(name, source, list(source.values)[int(astray[0])])
+        for source in sources:
+            self._refuse_strays(name, source, list(source.values), source.hashes)
             for part in source.parts:
                 for segment in map(self._open, part.names):
                     found = self._hashes(segment)
@@ -282,30 +306,26 @@ class KeyedMove:
                         place = int(np.flatnonzero(other)[0])
                         raise self._astray(name, source, segment.key_column.one(place))
 
+    def _refuse_strays(self, name: str, source: KeyedSource, keys: Sequence[Any], hashes: Hashes) -> None:
+        """Raise StateError if tuples with a key of a partition went to another one."""
+        if self._before is not None and self._partitions > 1:
+            astray = np.flatnonzero(_owners(hashes, _table(self._before)) != source.partition)
+            if len(astray):
+                raise self._astray(name, source, keys[int(astray[0])])
+
     def _refuse_twice(self, name: str, sources: Sequence[KeyedSource]) -> None:
         """Raise StateError if two partitions hold the same key."""
-        cells = [self._attached(source) for source in sources]
-        hashes = [routed(list(cell)) for cell in cells]
-        every = np.concatenate(hashes)
-        ordered = np.sort(every)
-        twice = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
         seen: set[Any] = set()
-        for cell, some in zip(cells, hashes, strict=True):
-            keys = list(cell) if twice else []
-            for place in np.flatnonzero(np.isin(some, list(twice))).tolist() if twice else ():
-                if keys[place] in seen:
-                    why = f"several partitions hold the key {shorten(keys[place])}"
-                    raise self._cannot(name, f"{why}, so it is not kept by the key of the input port")
-                seen.add(keys[place])
+        for cell in map(self._attached, sources):
+            for key in cell:
+                if key in seen:
+                    why = f"several partitions hold the key {shorten(key)}"
+                    raise self.cannot(name, f"{why}, so it is not kept by the key of the input port")
+            seen.update(cell)
 
     def _astray(self, name: str, source: KeyedSource, key: object) -> StateError:
         why = f"partition {source.partition} holds the key {shorten(key)}, whose tuples go to another one"
-        return self._cannot(name, f"{why}: it is not kept by the key of the input port")
-
-    def _cannot(self, name: str, why: str) -> StateError:
-        return StateError(
-            f"state `{name}` of operator `{self._operator.name}` cannot be moved to other partitions: {why}"
-        )
+        return self.cannot(name, f"{why}: it is not kept by the key of the input port")
 
     # Segments -----------------------------------------------------------------------------------------------
 
@@ -330,29 +350,33 @@ class KeyedMove:
         if source.parts:
             names = tuple(name for part in source.parts for name in part.names)
             removed = list(source.removed)
-            change = SegmentsChange(_AT_A_BORDER, names, [], source.parts, source.values, removed)
+            change = SegmentsChange(AT_A_BORDER, names, [], source.parts, source.values, removed)
             self._opened(source)
             attach(cell, change, self._segments)
         else:
-            cell.apply((True, _AT_A_BORDER, source.values, []))
+            cell.apply((True, AT_A_BORDER, source.values, []))
         return cell
 
 
-def _renumbered(timers: Sequence[tuple[Any, tuple[int, int]]]) -> list[tuple[Any, tuple[int, int]]]:
+def _renumbered(held: Sequence[dict[Any, tuple[int, int]]]) -> list[dict[Any, tuple[int, int]]]:
     """Timers of several partitions with new numbers, by which of two that are due one comes first."""
-    numbers = np.fromiter((number for _, (_, number) in timers), np.int64, len(timers))
-    ranks = np.empty(len(timers), np.int64)
-    ranks[np.argsort(numbers, kind="stable")] = np.arange(len(timers))
-    return [(key, (when, rank)) for (key, (when, _)), rank in zip(timers, ranks.tolist(), strict=True)]
+    numbers = np.array([number for timers in held for _, number in timers.values()], np.int64)
+    ranks = np.empty(len(numbers), np.int64)
+    ranks[np.argsort(numbers, kind="stable")] = np.arange(len(numbers))
+    rank = iter(ranks.tolist())
+    return [{key: (when, next(rank)) for key, (when, _) in timers.items()} for timers in held]
 
 
-def _of(
-    pairs: Sequence[tuple[Any, Any]], hashes: Hashes, keys: PartitionKeys | None
-) -> Sequence[tuple[Any, Any]]:
-    """Those of some pairs whose keys belong to a partition."""
+def _of(items: Sequence[Any], hashes: Hashes, keys: PartitionKeys | None) -> Sequence[Any]:
+    """Those of some items whose hashes belong to a partition."""
     if keys is None:
-        return pairs
-    return [pairs[place] for place in np.flatnonzero(belong(hashes, keys)).tolist()]
+        return items
+    return [items[place] for place in np.flatnonzero(belong(hashes, keys)).tolist()]
+
+
+def value_of(cell: StateCell) -> Any:
+    """What a cell of one value, or of a list, holds."""
+    return cell.get() if isinstance(cell, ValueCell) else list(cell)  # type: ignore[call-overload]
 
 
 def _table(keys: Sequence[PartitionKeys]) -> Owners:

@@ -10,27 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ridgeline.api.cells.cell import Change, StateCell, differs
-from ridgeline.api.cells.keyed_declaration import divide
-from ridgeline.api.errors import StateError, described
+from ridgeline.api.errors import StateError
 from ridgeline.api.operator import operator_type
-from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.held import HeldCell
-from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource, divides_whole
+from ridgeline.engine.state.keyed_moves import AT_A_BORDER, Division, KeyedSource, value_of
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES
-from ridgeline.engine.state.versions import load
+from ridgeline.engine.state.versions import Changes, load
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
 Cells = Mapping[str, StateCell]
-_AT_A_BORDER = -1
-"""The application window of a state between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +51,30 @@ def move(
     targets: Sequence[PhysicalOperator],
     stem: Callable[[PhysicalOperator], str],
     before: Sequence[PartitionKeys] | None = None,
+    changes: Changes | None = None,
 ) -> dict[int, StateVersion]:
     """Write the state of some partitions as that of others; returns the versions, by physical id.
 
     `targets`: all partitions of one operator, in order. `stem` gives the beginning of the names of the files
-    for a target. `before`: which keys each partition had, None if that is not known. Raises StateError naming
-    the state that cannot be moved, OSError.
+    for a target. `before`: which keys each partition had, None if that is not known. `changes` reads the
+    files, None: as they are. Raises StateError naming the state that cannot be moved, OSError.
     """
     if not any(source.version for source in sources):
         return {}
     operator = targets[0]
     if len(sources) == len(targets) == 1 and sources[0].place[1] == operator.partitions:
         alone = cells_of(operator)
-        load(files, sources[0].key, alone, sources[0].version)
+        load(files, sources[0].key, alone, sources[0].version, changes)
         written: list[tuple[Cells, Mapping[str, Change]]] = [(alone, {})]
         sizes: dict[str, int] = {}
     else:
-        held = [_Source(files, source, cells_of(operator)) for source in _every(sources)]
+        changes = changes or partial(state_files.read, files.storage)
+        held = [_Source(files, source, cells_of(operator), changes) for source in _every(sources)]
         sizes = {name: size for source in held for name, size in source.sizes.items()}
-        written = _divided(operator, files, held, targets, before)
+        written = _divided(held, targets, Division(files, held[0].partitions, targets, before))
     versions = {}
-    for target, (cells, changes) in zip(targets, written, strict=True):
-        result, _ = write_cells(files, target.state_key, cells, stem(target), changes, sizes)
+    for target, (cells, moved) in zip(targets, written, strict=True):
+        result, _ = write_cells(files, target.state_key, cells, stem(target), moved, sizes)
         versions[target.id] = result.names
     return versions
 
@@ -90,7 +90,7 @@ def _every(sources: Sequence[MoveSource]) -> list[MoveSource]:
 class _Source:
     """The states of a partition: keyed ones as segments and what lies beside, all others in cells."""
 
-    def __init__(self, files: SegmentFiles, source: MoveSource, cells: dict[str, StateCell]) -> None:
+    def __init__(self, files: SegmentFiles, source: MoveSource, cells: Cells, changes: Changes) -> None:
         self.partition, self.partitions = source.place
         self.keyed: dict[str, KeyedSource] = {}
         self.sizes: dict[str, int] = {}
@@ -98,7 +98,7 @@ class _Source:
         for name in source.version:
             if state_files.is_segment(name):
                 continue
-            for cell, change in state_files.read(files.storage, name, source.key).items():
+            for cell, change in changes(name, source.key).items():
                 if isinstance(cells.get(cell), KeyedCell):
                     self.keyed.setdefault(cell, KeyedSource(self.partition)).apply(change)
                 elif cell in cells:
@@ -107,26 +107,21 @@ class _Source:
             snapshot = state_files.base_of(source.version)[-1]
             listed = state_files.read(files.storage, snapshot, state_files.SEGMENT_SIZES)
             self.sizes = {name: size for name, (size,) in listed.items()}
-        self.cells: Cells = cells
+        self.cells = cells
 
 
 def _divided(
-    operator: PhysicalOperator,
-    files: SegmentFiles,
-    sources: Sequence[_Source],
-    targets: Sequence[PhysicalOperator],
-    before: Sequence[PartitionKeys] | None,
+    sources: Sequence[_Source], targets: Sequence[PhysicalOperator], division: Division
 ) -> list[tuple[Cells, Mapping[str, Change]]]:
     """The states of each target, out of those of the sources: cells, and changes that need no cell."""
-    after = [cells_of(operator) for _ in targets]
+    after = [cells_of(targets[0]) for _ in targets]
     changes: list[dict[str, Change]] = [{} for _ in targets]
-    keyed = KeyedMove(operator, files, sources[0].partitions, targets, before)
     for name in after[0]:
         held = [source.cells[name] for source in sources]
         into = [cells[name] for cells in after]
         if isinstance(into[0], KeyedCell):
             found = [source.keyed.get(name) or KeyedSource(source.partition) for source in sources]
-            for change, one in zip(changes, keyed.divide(name, found, into), strict=True):
+            for change, one in zip(changes, division.cells(name, found, into), strict=True):
                 if one is not None:
                     change[name] = one
         elif name == WATERMARK:
@@ -139,9 +134,9 @@ def _divided(
             put_held(held, into[0])
         elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
-                _divide_slides(operator, held, into, keyed)
+                _divide_slides(targets[0], held, into, division)
             else:
-                _put_all(operator, name, into, _parts(operator, name, list(map(_value, held)), into, keyed))
+                _put_all(name, into, division.shares(name, list(map(value_of, held)), into[0]), division)
     return list(zip(after, changes, strict=True))
 
 
@@ -154,27 +149,6 @@ def put_held(held: Sequence[StateCell], into: StateCell) -> None:
         while cell.rows:
             into.keep(cell.first)
             cell.go(len(cell.first.batch))
-
-
-def _parts(
-    operator: PhysicalOperator, name: str, values: Sequence[Any], into: Sequence[StateCell], keyed: KeyedMove
-) -> Sequence[Any]:
-    """What each partition gets of a state that is not kept by key: as that or the partitioner says."""
-    declared = operator_type(type(operator.operator)).states[name]
-    by = getattr(declared, "moves_by", None)
-    moves = getattr(declared, "moves", None)
-    if divides_whole(declared):
-        return keyed.divide_whole(name, values)
-    if by is not None:
-        return keyed.divide_items(name, [item for value in values for item in value], by)
-    if moves is None:
-        return _by_partitioner(operator, name, values, len(into))
-    try:
-        return divide(moves, values, len(into), _value(into[0]))
-    except ValueError as error:
-        raise _cannot(operator, name, str(error)) from None
-    except Exception as error:
-        raise _cannot(operator, name, f"its `moves` raised {described(error)}") from error
 
 
 def _set(cells: Sequence[StateCell], value: Any) -> None:
@@ -195,7 +169,7 @@ def _least(held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
 
 
 def _divide_slides(
-    operator: PhysicalOperator, held: Sequence[StateCell], into: Sequence[StateCell], keyed: KeyedMove
+    operator: PhysicalOperator, held: Sequence[StateCell], into: Sequence[StateCell], division: Division
 ) -> None:
     """Slides: tuples before a unifier may be in any partition, states go as they would."""
     snapshots = [change for cell in held if (change := cell.snapshot())[0] is not None]
@@ -209,73 +183,39 @@ def _divide_slides(
             kept[0][window] = found
         elif not operator.unifier:
             shape = found[0][0]
-            contents = [content for _, content in found]
-            for slides, content in zip(
-                kept, _divided_contents(operator, contents, len(into), keyed), strict=True
-            ):
+            divided = _divided_contents(operator, [content for _, content in found], len(into), division)
+            for slides, content in zip(kept, divided, strict=True):
                 slides[window] = [(shape, content)]
     for cell, parts in zip(into, kept, strict=True):
         cell.apply((since, oldest, parts))
 
 
 def _divided_contents(
-    operator: PhysicalOperator, contents: Sequence[Mapping[str, Any]], count: int, keyed: KeyedMove
+    operator: PhysicalOperator, contents: Sequence[Mapping[str, Any]], count: int, division: Division
 ) -> list[dict[str, Any]]:
     """The states of one slide in each partition."""
     states = operator_type(type(operator.operator)).states
     divided: list[dict[str, Any]] = [{} for _ in range(count)]
     for name in contents[0]:
-        values = [content[name] for content in contents]
-        into = [states[name].cell() for _ in range(count)]
-        if isinstance(into[0], KeyedCell) and not divides_whole(states[name]):
-            by = getattr(states[name], "moves_by", None)
-            pairs = [pair for value in values for pair in value.items()]
-            found = keyed.divide_items(name, pairs, lambda pair, by=by: by(pair[0]) if by else pair[0])  # type: ignore[misc]
-            parts: Sequence[Any] = list(map(dict, found))
-        elif isinstance(into[0], KeyedCell) or any(differs(value, _value(into[0])) for value in values):
-            parts = _parts(operator, name, values, into, keyed)
+        values, empty = [content[name] for content in contents], states[name].cell()
+        if isinstance(empty, KeyedCell) or any(differs(value, value_of(empty)) for value in values):
+            parts = division.shares(name, values, empty)
         else:
-            parts = list(map(_value, into))
+            parts = [value_of(states[name].cell()) for _ in range(count)]
         for target, part in zip(divided, parts, strict=True):
             target[name] = part
     return divided
 
 
-def _by_partitioner(
-    operator: PhysicalOperator, name: str, values: Sequence[Any], count: int
-) -> Sequence[Any]:
-    """Let the operator's partitioner merge what the partitions hold, and split it."""
-    given = (operator.attributes.get("partitioner"), operator.operator.partitioner_default)
-    known: list[Partitioner] = [one for one in given if one is not None] or [StickyPartitioner()]
-    partitioner = next((one for one in known if _says_how(one)), known[0])
-    try:
-        merged = partitioner.merge_state(name, values)
-        return list(partitioner.split_state(name, merged, count)) if count > 1 else [merged]
-    except NotImplementedError as error:
-        raise _cannot(operator, name, str(error)) from None
-    except Exception as error:
-        raise _cannot(
-            operator, name, f"its partitioner `{type(partitioner).__name__}` raised {described(error)}"
-        ) from error
-
-
-def _put_all(operator: PhysicalOperator, name: str, into: Sequence[StateCell], parts: Sequence[Any]) -> None:
+def _put_all(name: str, into: Sequence[StateCell], parts: Sequence[Any], division: Division) -> None:
     """Set what each partition holds of a state."""
     if len(parts) != len(into):
-        raise _cannot(operator, name, f"it was given {len(parts)} parts for {len(into)} partitions")
+        raise division.cannot(name, f"it was given {len(parts)} parts for {len(into)} partitions")
     for cell, value in zip(into, parts, strict=True):
         try:
             _put(cell, value)
         except (StateError, TypeError) as error:
-            raise _cannot(operator, name, f"it cannot hold what it would get: {error}") from error
-
-
-def _says_how(partitioner: Partitioner) -> bool:
-    return type(partitioner).merge_state is not Partitioner.merge_state
-
-
-def _value(cell: StateCell) -> Any:
-    return cell.get() if isinstance(cell, ValueCell) else list(cell)  # type: ignore[call-overload]
+            raise division.cannot(name, f"it cannot hold what it would get: {error}") from error
 
 
 def _put(cell: StateCell, value: Any) -> None:
@@ -283,15 +223,9 @@ def _put(cell: StateCell, value: Any) -> None:
 
     Raises StateError for an item of another type, TypeError for no list.
     """
-    cell.begin(_AT_A_BORDER)
+    cell.begin(AT_A_BORDER)
     if isinstance(cell, ValueCell):
         cell.set(value)
     else:
         cell.extend(value)  # type: ignore[attr-defined]  # a list state
         cell.changes()
-
-
-def _cannot(operator: PhysicalOperator, name: str, why: str) -> StateError:
-    return StateError(
-        f"state `{name}` of operator `{operator.name}` cannot be moved to other partitions: {why}"
-    )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
-from ridgeline.api.cells.cell import StateCell
+from ridgeline.api.cells.cell import Change, StateCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Part, Segment, Segments, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.shared_segments import OwnSegment
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
+
+Changes: TypeAlias = Callable[[str, str], Mapping[str, Change]]
+"""Reads the changes in a state file (by name) of the operator with a state key."""
 
 
 def restore(
@@ -52,12 +56,22 @@ def restore(
             each()
 
 
-def load(files: SegmentFiles, key: str, cells: Mapping[str, StateCell], version: StateVersion) -> None:
-    """Fill empty cells with a version of the state that has this key. Raises StateError, OSError."""
+def load(
+    files: SegmentFiles,
+    key: str,
+    cells: Mapping[str, StateCell],
+    version: StateVersion,
+    changes: Changes | None = None,
+) -> None:
+    """Fill empty cells with a version of the state that has this key. Raises StateError, OSError.
+
+    `changes` reads its files, None: as they are.
+    """
     segments = {name: files.open(name) for name in state_files.segments_of(version)}
+    changes = changes or partial(state_files.read, files.storage)
     for name in version:
         if not state_files.is_segment(name):
-            for cell_name, change in state_files.read(files.storage, name, key).items():
+            for cell_name, change in changes(name, key).items():
                 if cell_name in cells:
                     _apply(cells[cell_name], change, segments)
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
 from typing import Any
 
 from ridgeline.api.cells.migrations import migrations_of
 from ridgeline.api.errors import CheckpointError, Fault, StateError, ValidationError, listed
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.files.storage import DriverStorage, Storage, TrialStorage, explained
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.converting import convert
+from ridgeline.engine.state.converting import Converter
 from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.measure.wording.units import plural
@@ -39,6 +39,8 @@ from ridgeline.plan.protocol import StateVersion
 
 Asked = tuple[Collection[str], Mapping[str, str]]
 """Whose states are not wanted, and new names of operators."""
+Keys = Sequence[PartitionKeys] | None
+"""Which keys each partition had; None if that is not known."""
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
 """One for each state that this process moves."""
@@ -278,25 +280,25 @@ def moved(
         stems.append(name)
         return name
 
-    def converted(key: str, operator: PhysicalOperator) -> StateVersion:
-        version, conversion = last.states.get(key, ()), by_base.get(_base(key))
-        if not conversion:
-            return version
-        made = classes.setdefault(_base(operator.state_key), set())
-        return convert(files, key, version, operator, conversion, partial(stem, operator), made)
+    def rewrite(keys: Sequence[str], targets: Sequence[PhysicalOperator], before: Keys = None) -> None:
+        """Write what was held under some keys as the states of some partitions."""
+        base, sources = _base(keys[0]), [MoveSource(key, last.states.get(key, ())) for key in keys]
+        changed.update(target.id for target in targets)
+        if not (conversion := by_base.get(base)):
+            states.update(move(files, sources, targets, stem, before))
+            return
+        converter = Converter(files, base, targets[0], conversion)
+        with converter.refusing():
+            states.update(move(files, sources, targets, stem, before, converter.changes))
+        classes.setdefault(_base(targets[0].state_key), set()).update(converter.classes)
 
     try:
         with explained(checkpoint.storage.uri):
             for key, target in found.stays.items():
                 if key in last.states and by_base.get(_base(key)):
-                    states[target] = converted(key, plan.physical.operator(target))
-                    changed.add(target)
+                    rewrite([key], [plan.physical.operator(target)])
             for one in found.moves:
-                targets = [plan.physical.operator(target) for target in one.targets]
-                sources = [MoveSource(key, converted(key, targets[0])) for key in one.sources]
-                versions = move(files, sources, targets, stem, one.before)
-                states.update(versions)
-                changed.update(one.targets)
+                rewrite(one.sources, list(map(plan.physical.operator, one.targets)), one.before)
     except BaseException:
         give_up(checkpoint, stems)
         raise
