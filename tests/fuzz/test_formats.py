@@ -55,7 +55,14 @@ def test_frames():
 
 def test_hellos():
     whole = hello(Peer(0), Peer(1))
-    attack("hellos", [whole], 4_000, lambda data: read_hello(data[: len(whole)]), RefusedError)
+    limit = len(whole)
+    attack(
+        "hellos",
+        [whole],
+        4_000,
+        lambda data: list(map(read_hello, FrameDecoder(limit).feed(data))),
+        RefusedError,
+    )
 
 
 def test_journals():

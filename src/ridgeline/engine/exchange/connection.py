@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ridgeline.engine.exchange.dialing import Dialing
-from ridgeline.engine.exchange.frames import Frame, FrameDecoder
+from ridgeline.engine.exchange.frames import Frame, FrameDecoder, encode
 from ridgeline.engine.exchange.network import (
     BROKEN,
     CLOSED,
@@ -107,27 +107,27 @@ class Outbox:
         self.queued_bytes = 0
 
 
-# Hellos: who connects says first who it is and whom it calls, then who listens does. Who may speak at all is
-# known before: by TLS both ends have the application's certificate, and a Unix socket is its user's alone.
+# Hellos, the first frames: who connects says who it is and whom it calls, and who listens answers. Who may
+# speak at all is known before: by TLS both ends have the application's certificate, and a Unix socket is its
+# user's alone.
 
-VERSION = 2
-_HELLO = struct.Struct("<8sHiIiI")
-"""The mark, the protocol's version, slot and attempt of who says it, and of whom it is for."""
-_MARK = b"RIDGELIN"
+VERSION = 3
+HELLO = 0xFFFF
+"""The kind of a hello. The engine has no frames of this kind."""
+_HELLO = struct.Struct("<HiIiI")
+"""The protocol's version, slot and attempt of who says it, and of whom it is for."""
 
 
 def hello(me: Peer, other: Peer) -> bytes:
     """What an end says first to another one."""
-    return _HELLO.pack(_MARK, VERSION, *me, *other)
+    return b"".join(encode(HELLO, _HELLO.pack(VERSION, *me, *other)))
 
 
-def read_hello(said: bytes) -> tuple[Peer, Peer] | None:
-    """Who says hello, and to whom; None while a part is still to come. Raises RefusedError."""
-    if not _MARK.startswith(said[: len(_MARK)]):
-        raise RefusedError(MALFORMED, f"a connection begins with {_MARK!r}; got {said[: len(_MARK)]!r}")
-    if len(said) < _HELLO.size:
-        return None
-    _, version, *numbers = _HELLO.unpack(said)
+def read_hello(frame: Frame) -> tuple[Peer, Peer]:
+    """Who says hello, and to whom. Raises RefusedError for another frame."""
+    if frame.kind != HELLO or frame.head.nbytes != _HELLO.size:
+        raise RefusedError(MALFORMED, f"a connection begins with a hello; got a frame of kind {frame.kind}")
+    version, *numbers = _HELLO.unpack(frame.head)
     if version != VERSION:
         raise RefusedError(
             MALFORMED, f"this end speaks version {VERSION} of the protocol; the other speaks {version}"
@@ -135,6 +135,8 @@ def read_hello(said: bytes) -> tuple[Peer, Peer] | None:
     return Peer(*numbers[:2]), Peer(*numbers[2:])
 
 
+_HELLO_BYTES = len(hello(Peer(0), Peer(0)))
+"""No frame may be larger before both have said hello."""
 _BYTES_AT_ONCE = 1 << 20
 """How much is read before other connections are."""
 
@@ -179,11 +181,10 @@ class Connection:
         self._secured = False
         """TLS is there, or is not wanted."""
         self._me = me
-        self._greeting = b"" if expected is None else hello(me, expected)
-        """The part of its own hello that is to be written."""
-        self._heard = b""
-        """The part of the other's that has come."""
-        self._decoder = FrameDecoder(maximum_bytes)
+        self._maximum_bytes = maximum_bytes
+        self._decoder = FrameDecoder(_HELLO_BYTES)
+        if expected is not None:
+            self._greet(expected)
 
     @property
     def peer(self) -> Peer | None:
@@ -210,8 +211,7 @@ class Connection:
 
     def wants_to_write(self) -> bool:
         """True if it could send more if more were taken."""
-        waits = self._secured and self._greeting if self.known is None else self.outbox.queued_bytes
-        return bool(waits) or self.stream.writes_first
+        return (self._secured and self.outbox.queued_bytes > 0) or self.stream.writes_first
 
     def read(self, scratch: memoryview, frames: list[Frame]) -> None:
         """Append the frames that have come.
@@ -219,14 +219,18 @@ class Connection:
         Raises RefusedError and EndedError; what has come before is in `frames` then.
         """
         self.more = False
-        if self.known is None:
-            self._shake_hands()
-        if self.known is None:
-            return
         try:
-            self._read_frames(scratch, frames)
+            if not self._secured and self.stream.ready():
+                self._secured = True
+                self.outbox.open(self.stream)
         except OSError as error:
-            raise ended(error) from error
+            text = f"no TLS with the application's certificate: {error}"
+            raise RefusedError(UNAUTHENTICATED, text) from error
+        if self._secured:
+            try:
+                self._read_frames(scratch, frames)
+            except OSError as error:
+                raise (self._hung_up() if self.known is None else ended(error)) from error
 
     def _read_frames(self, scratch: memoryview, frames: list[Frame]) -> None:
         """As `read`; raises OSError too."""
@@ -240,6 +244,8 @@ class Connection:
             except BlockingIOError:
                 return
             if not count:
+                if self.known is None:
+                    raise self._hung_up()
                 within = self._decoder.in_frame
                 raise (
                     EndedError(BROKEN, "the connection ended within a frame")
@@ -247,60 +253,34 @@ class Connection:
                     else EndedError(CLOSED)
                 )
             if into is scratch:
-                frames.extend(self._decoder.feed(scratch[:count]))
-            elif (frame := self._decoder.filled(count)) is not None:
-                frames.append(frame)
+                for frame in self._decoder.feed(scratch[:count]):
+                    self._take(frame, frames)
+            elif (whole := self._decoder.filled(count)) is not None:
+                self._take(whole, frames)
             # Less than there is room for: the socket is empty, so one more call would only say that.
             if count < into.nbytes and into is scratch and self.stream.drained():
                 return
             budget -= count
         self.more = True
 
-    # Before it is open ------------------------------------------------------------------------------------
-
-    def _shake_hands(self) -> None:
-        """Continue TLS, then the hellos; once both have said theirs the other is known.
-
-        Takes no byte of what comes after them. Raises RefusedError and EndedError.
-        """
-        try:
-            self._secured = self._secured or self.stream.ready()
-        except OSError as error:
-            raise RefusedError(
-                UNAUTHENTICATED, f"no TLS with the application's certificate: {error}"
-            ) from error
-        if not self._secured:
+    def _take(self, frame: Frame, frames: list[Frame]) -> None:
+        """Append a frame; the first one says who is there. Raises RefusedError."""
+        if self.known is not None:
+            frames.append(frame)
             return
-        try:
-            other, called = self._exchange_hellos()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            raise self._hung_up() from error
-        if self.expected not in {None, other}:
+        other, called = read_hello(frame)
+        if self.expected is None:
+            self._greet(other)
+        elif self.expected != other:
             raise RefusedError(UNAUTHENTICATED, f"{other} is at the address of {self.expected}")
         if called != self._me:
             raise RefusedError(UNAUTHENTICATED, f"{other} calls {called}; this is {self._me}")
         self.known = other
+        self._decoder.maximum_bytes = self._maximum_bytes
 
-    def _exchange_hellos(self) -> tuple[Peer, Peer]:
-        """Who is there, and whom it calls, once both hellos are through. Raises OSError."""
-        self._say_hello()
-        while (found := read_hello(self._heard)) is None:
-            room = memoryview(bytearray(_HELLO.size - len(self._heard)))
-            count = self.stream.receive(room)
-            if not count:
-                raise self._hung_up()
-            self._heard += bytes(room[:count])
-            if self.expected is None and (said := read_hello(self._heard)) is not None:
-                self._greeting = hello(self._me, said[0])
-        self._say_hello()
-        return found
-
-    def _say_hello(self) -> None:
-        """Write what is left of the own hello. Raises OSError; BlockingIOError if not all of it is taken."""
-        while self._greeting:
-            self._greeting = self._greeting[self.stream.send([memoryview(self._greeting)]) :]
+    def _greet(self, other: Peer) -> None:
+        """Say hello, before anything else."""
+        self.outbox.put([memoryview(hello(self._me, other))])
 
     def _hung_up(self) -> Exception:
         if self.expected is not None:

@@ -84,7 +84,7 @@ class FrameDecoder:
     """
 
     def __init__(self, maximum_bytes: int = MAXIMUM_BYTES) -> None:
-        self._maximum_bytes = maximum_bytes
+        self.maximum_bytes = maximum_bytes
         self._start = b""
         """The beginning of a header."""
         self._kind = 0
@@ -147,8 +147,8 @@ class FrameDecoder:
         mark, kind, size = _HEADER.unpack_from(view, begin)
         if mark != _MARK:
             raise _no_mark(mark)
-        if size > self._maximum_bytes:
-            raise RefusedError(TOO_LARGE, f"a frame has at most {self._maximum_bytes} bytes; it says {size}")
+        if size > self.maximum_bytes:
+            raise RefusedError(TOO_LARGE, f"a frame has at most {self.maximum_bytes} bytes; it says {size}")
         if size < _LEAST_BODY:
             raise RefusedError(MALFORMED, f"a frame has at least {_LEAST_BODY} bytes; it says {size}")
         return kind, size

@@ -302,7 +302,6 @@ class Sockets:
             if connection.stream.is_far:
                 self._far[connection] = None
             self._events.append(Opened(peer))
-            connection.outbox.open(connection.stream)
 
     def _settle(self, connection: Connection) -> None:
         """Have the poller wait for what the connection waits for."""
