@@ -211,7 +211,7 @@ class Connection:
 
     def wants_to_write(self) -> bool:
         """True if it could send more if more were taken."""
-        return (self._secured and self.outbox.queued_bytes > 0) or self.stream.writes_first
+        return self._secured and self.outbox.queued_bytes > 0
 
     def read(self, scratch: memoryview, frames: list[Frame]) -> None:
         """Append the frames that have come.

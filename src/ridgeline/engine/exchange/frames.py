@@ -79,8 +79,8 @@ def _raw(part: Buffer) -> memoryview:
 class FrameDecoder:
     """Makes frames of the bytes of one connection.
 
-    Bytes come by `feed`. While a body is under way, they may also be received into `room`, without a copy;
-    then `filled` says how many they were. After a RefusedError it is of no use any more.
+    Bytes come by `feed`. While a body is under way they are received into `room`, without a copy; then
+    `filled` says how many they were. After a RefusedError it is of no use any more.
     """
 
     def __init__(self, maximum_bytes: int = MAXIMUM_BYTES) -> None:
@@ -99,7 +99,7 @@ class FrameDecoder:
 
     def room(self) -> memoryview:
         """Where the rest of the body under way belongs; empty between bodies."""
-        return self._body[self._filled :] if self._filled else self._body
+        return self._body[self._filled :]
 
     def filled(self, count: int) -> Frame | None:
         """Take the bytes that were received into `room`: the frame, if it is whole. Raises RefusedError."""
@@ -110,7 +110,7 @@ class FrameDecoder:
         return _frame(self._kind, body.toreadonly())
 
     def feed(self, data: Buffer) -> Iterator[Frame]:
-        """The frames that these bytes complete; takes all of them. Raises RefusedError.
+        """The frames that these bytes complete, between bodies; takes all of them. Raises RefusedError.
 
         Nothing that it gives lies in `data`.
         """
@@ -118,18 +118,11 @@ class FrameDecoder:
         self._start = b""
         begin = 0
         while begin < view.nbytes:
-            if self._body is not _NONE:
-                room = self.room()
-                count = min(room.nbytes, view.nbytes - begin)
-                room[:count] = view[begin : begin + count]
-                begin += count
-                frame = self.filled(count)
-                if frame is not None:
-                    yield frame
-                continue
+            mark = bytes(view[begin : begin + len(_MARK)])
+            if not _MARK.startswith(mark):
+                raise RefusedError(MALFORMED, f"a frame begins with {_MARK!r}; got {mark!r}")
             if view.nbytes - begin < _HEADER.size:
                 self._start = bytes(view[begin:])
-                self._check_mark()
                 return
             kind, size = self._header(view, begin)
             begin += _HEADER.size
@@ -137,16 +130,12 @@ class FrameDecoder:
                 yield _frame(kind, memoryview(bytes(view[begin : begin + size])))
                 begin += size
             else:
-                self._kind, self._body = kind, _allocated(size)
-
-    def _check_mark(self) -> None:
-        if not _MARK.startswith(self._start[: len(_MARK)]):
-            raise _no_mark(self._start)
+                self._kind, self._body, self._filled = kind, _allocated(size), view.nbytes - begin
+                self._body[: self._filled] = view[begin:]
+                return
 
     def _header(self, view: memoryview, begin: int) -> tuple[int, int]:
-        mark, kind, size = _HEADER.unpack_from(view, begin)
-        if mark != _MARK:
-            raise _no_mark(mark)
+        _, kind, size = _HEADER.unpack_from(view, begin)
         if size > self.maximum_bytes:
             raise RefusedError(TOO_LARGE, f"a frame has at most {self.maximum_bytes} bytes; it says {size}")
         if size < _LEAST_BODY:
@@ -160,10 +149,6 @@ def _allocated(size: int) -> memoryview:
         return memoryview(pa.allocate_buffer(size)).cast("B")
     except MemoryError as error:
         raise RefusedError(TOO_LARGE, f"no memory is left for a frame of {size} bytes") from error
-
-
-def _no_mark(found: bytes) -> RefusedError:
-    return RefusedError(MALFORMED, f"a frame begins with {_MARK!r}; got {found[: len(_MARK)]!r}")
 
 
 def _frame(kind: int, body: memoryview) -> Frame:

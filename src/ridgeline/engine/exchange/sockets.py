@@ -268,7 +268,7 @@ class Sockets:
             if ready & WRITE:
                 entry.outbox.flush()
             failed = entry.outbox.error is not None  # why shows when it is read
-            if ready & READ or failed or entry.known is None or entry.stream.writes_first:
+            if ready & READ or failed or entry.known is None:
                 self._read(entry)
             else:
                 self._settle(entry)

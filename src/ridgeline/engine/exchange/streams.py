@@ -114,9 +114,6 @@ class Stream:
     `receive` is of one thread, `send` of another, perhaps. `is_far`: by TCP, perhaps to another host.
     """
 
-    writes_first = False
-    """Must write before anything else, whatever the caller wants."""
-
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self.is_far = connected.family != socket.AF_UNIX
@@ -155,7 +152,11 @@ class Stream:
 
 
 class TlsStream(Stream):
-    """The same by TLS. `listens`: this end was called."""
+    """The same by TLS. `listens`: this end was called.
+
+    To read it never has to write: TLS 1.3 has no new handshakes, and neither end asks for new keys. The
+    messages of the first one fit into the socket's empty buffer.
+    """
 
     _socket: ssl.SSLSocket
     """A plain one until `ready` is called: to begin with TLS may fail."""
@@ -180,22 +181,18 @@ class TlsStream(Stream):
         try:
             self._socket.do_handshake()
         except ssl.SSLError as error:
-            self.writes_first = isinstance(error, ssl.SSLWantWriteError)
             if isinstance(_waits(error), BlockingIOError):
                 return False
             raise
-        self.writes_first = False
         return True
 
     def receive(self, room: memoryview) -> int:
         """An end that the other end has not said so is an error."""
-        self.writes_first = False
         with self._lock:
             self._check()
             try:
                 return self._socket.recv_into(room)
             except ssl.SSLError as error:
-                self.writes_first = isinstance(error, ssl.SSLWantWriteError)
                 raise _waits(error) from error
 
     def drained(self) -> bool:

@@ -239,6 +239,13 @@ def load(storage: Storage, name: str) -> bytes:
     return data
 
 
+def write_apart(storage: Storage, name: str, write: Callable[[str, bytes], object]) -> int:
+    """Write what lies in the journal as a file of its own, by `write`; returns its size. Raises OSError."""
+    data = load(storage, name)
+    write(f"{FOLDER}/{file_of(name)}", data)
+    return len(data)
+
+
 def _is_whole(name: str, data: bytes) -> bool:
     """Whether these are the bytes of the file."""
     sum_ = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")

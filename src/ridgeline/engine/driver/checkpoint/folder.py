@@ -143,21 +143,13 @@ class Retention:
 
     def _purge_journal(self, kept: Sequence[Committed]) -> None:
         """Remove the files of the journal before those of the kept windows, unless a delta is needed."""
-        numbers = self._journal.numbers()
-        first = min(window.base for window in kept)
-        if self._journal.appends:
-            first = min([first, *numbers[-1 - OLD_SEGMENTS :][:1]])
-        named: dict[int, set[str]] = {}
-        for name in _names(kept):
-            if (place := state_files.slice_place(name)) and place[0] < first:
-                named.setdefault(place[0], set()).add(name)
-        for number in numbers:
-            if number >= first or self._closed:
+        appends, numbers = self._journal.appends, self._journal.numbers()
+        for number, needed in unneeded(kept, numbers[: -1 - OLD_SEGMENTS] if appends else numbers).items():
+            if self._closed:
                 return
-            if number not in named or self._journal.appends:
-                for name in named.get(number, ()):
-                    file = f"{state_files.FOLDER}/{state_files.file_of(name)}"
-                    self._storage.create(file, state_files.load(self._storage, name))
+            if appends or not needed:
+                for name in needed:
+                    state_files.write_apart(self._storage, name, self._storage.create)
                 self._storage.delete([state_files.segment_file(number)])
 
     def _purge_states(self, kept: Sequence[Committed], newest: int) -> None:
@@ -186,6 +178,16 @@ class Retention:
             if self._closed:
                 return
             yield name
+
+
+def unneeded(kept: Sequence[Committed], numbers: Iterable[int]) -> dict[int, list[str]]:
+    """The files of the journal before those of kept windows, by number, with the deltas that these need."""
+    first = min(window.base for window in kept)
+    found: dict[int, list[str]] = {number: [] for number in numbers if number < first}
+    for name in _names(kept):
+        if (place := state_files.slice_place(name)) and place[0] in found:
+            found[place[0]].append(name)
+    return found
 
 
 def _names(windows: Iterable[Committed]) -> set[str]:

@@ -212,13 +212,10 @@ class _RunCopy:
         if file in self._states:
             return
         self._step(f"copy {name}")
-        target = f"{state_files.FOLDER}/{file}"
         if state_files.slice_place(name) is not None:
-            data = state_files.load(self._run.storage, name)
-            self._to.write(target, data)
-            self._size += len(data)
+            self._size += state_files.write_apart(self._run.storage, name, self._to.write)
         else:
-            self._size += _copy_file(self._run.storage, target, self._to, None)
+            self._size += _copy_file(self._run.storage, f"{state_files.FOLDER}/{file}", self._to, None)
         self._states.add(file)
 
     def _moved(self, manifest: Manifest) -> Manifest:

@@ -18,7 +18,7 @@ import pyarrow.fs
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.driver.checkpoint.folder import PREFIX
+from ridgeline.engine.driver.checkpoint.folder import PREFIX, unneeded
 from ridgeline.engine.driver.checkpoint.journal import Committed
 from ridgeline.engine.driver.checkpoint.upkeep.contents import (
     UNFINISHED,
@@ -110,11 +110,9 @@ def _unnamed(run: Run, where: str, windows: int, clock: Clock) -> list[Removal]:
     kept: list[Committed] = list(islice(found.pictures(), windows or None))
     if not kept:
         return []
-    names = [name for one in kept for name in one.manifest.files]
-    first = min(one.base for one in kept)
-    numbers = [number for number in found.numbers() if number < first]
-    needed = [name for name in dict.fromkeys(names) if _segment(name) in numbers]
-    named = {state_files.file_of(name) for name in names}
+    journal = unneeded(kept, found.numbers())
+    needed = [name for some in journal.values() for name in some]
+    named = {state_files.file_of(name) for one in kept for name in one.manifest.files}
     states = [name for name in files if name.startswith(f"{state_files.FOLDER}/")]
     young = 0.0 if isinstance(run.storage, LocalStorage) else clock.wall() - _DAY
     unnamed = [
@@ -125,25 +123,18 @@ def _unnamed(run: Run, where: str, windows: int, clock: Clock) -> list[Removal]:
         and state_files.epoch_of(own) <= found.epoch
         and (not young or _mtime(files[name]) < young)
     ]
-    segments = [state_files.segment_file(number) for number in numbers]
-    segments = [name for name in segments if name in files]
+    segments = [name for name in map(state_files.segment_file, journal) if name in files]
     return [
         _removal(f"journal of older windows{where}", run.storage, files, segments, needed),
         _removal(f"states that no kept window names{where}", run.storage, files, unnamed),
     ]
 
 
-def _segment(name: str) -> int:
-    place = state_files.slice_place(name)
-    return -1 if place is None else place[0]
-
-
 def carry_out(pruning: Pruning) -> int:
     """Remove what was found; returns how many bytes are free now. Raises OSError, StateError."""
     for one in pruning.removals:
         for name in one.keep_first:
-            file = f"{state_files.FOLDER}/{state_files.file_of(name)}"
-            one.storage.create(file, state_files.load(one.storage, name))
+            state_files.write_apart(one.storage, name, one.storage.create)
         one.storage.delete(one.names)
     return sum(one.size_bytes for one in pruning.removals)
 
