@@ -275,23 +275,24 @@ class Planner:
     def _is_withheld(self, name: str, value: object, logical: LogicalPlan | None = None) -> bool:
         """True for what no checkpoint keeps: secrets, and what has no JSON form."""
         assert self._plan is not None  # noqa: S101  made just before
-        try:
-            is_json = difference(json.loads(json.dumps(value)), value) is None
-        except (TypeError, ValueError, RecursionError):
-            is_json = False
-        return not is_json or holds_secret(logical or self._plan.logical, name, value)
+        return not _has_json(value) or holds_secret(logical or self._plan.logical, name, value)
 
 
 def _not_kept(edit: Edit) -> Iterator[Fault]:
     """A fault for an edit whose value has no JSON form, where the checkpoint keeps the edit itself."""
-    if isinstance(edit, SetAttribute):
-        try:
-            json.dumps(edit.value)
-        except (TypeError, ValueError, RecursionError):
-            where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
-            what = f"no checkpoint can keep {shorten(edit.value)} of a change: it has no JSON form"
-            remedy = 'give plain data; of a partitioner `{"class": ..., "properties": ...}`'
-            yield Fault(where, what, remedy)
+    if isinstance(edit, SetAttribute) and not _has_json(edit.value):
+        where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
+        what = f"no checkpoint can keep {shorten(edit.value)} of a change: it has no JSON form"
+        remedy = 'give plain data; of a partitioner `{"class": ..., "properties": ...}`'
+        yield Fault(where, what, remedy)
+
+
+def _has_json(value: object) -> bool:
+    """True if a value can be read again from its JSON."""
+    try:
+        return difference(json.loads(json.dumps(value)), value) is None
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _before(edits: Sequence[Edit], kept: Properties) -> Properties:
