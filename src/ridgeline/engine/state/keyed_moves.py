@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -295,7 +295,7 @@ class Division:
             return
         before = _table(self._before)
         for source in sources:
-            self._refuse_strays(name, source, list(source.values), source.hashes)
+            self._refuse_strays(name, source, source.values, source.hashes)
             for part in source.parts:
                 for segment in map(self._open, part.names):
                     found = self._hashes(segment)
@@ -306,12 +306,12 @@ class Division:
                         place = int(np.flatnonzero(other)[0])
                         raise self._astray(name, source, segment.key_column.one(place))
 
-    def _refuse_strays(self, name: str, source: KeyedSource, keys: Sequence[Any], hashes: Hashes) -> None:
+    def _refuse_strays(self, name: str, source: KeyedSource, keys: Iterable[Any], hashes: Hashes) -> None:
         """Raise StateError if tuples with a key of a partition went to another one."""
         if self._before is not None and self._partitions > 1:
             astray = np.flatnonzero(_owners(hashes, _table(self._before)) != source.partition)
             if len(astray):
-                raise self._astray(name, source, keys[int(astray[0])])
+                raise self._astray(name, source, list(keys)[int(astray[0])])
 
     def _refuse_twice(self, name: str, sources: Sequence[KeyedSource]) -> None:
         """Raise StateError if two partitions hold the same key."""
