@@ -6,18 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.connect.memory_source import LOGS, Entry, Log, MemoryInput, MemorySource, steps
 
 from ridgeline import Application, RidgelineError, ValidationError
-from ridgeline.connect._enumerating import _Losses
+from ridgeline.connect.outage import Outage
 from ridgeline.connect.reader import Lost
 from ridgeline.operators import aggregate as agg
 from ridgeline.operators import tumbling
 from ridgeline.plan.edits import Repartition
-from ridgeline.testing import CollectorSink, Faults, run_local
+from ridgeline.testing import CollectorSink, Faults, SteppingClock, run_local
 from support.depth import deep, deeper
 from support.testing.shares import share
 
@@ -155,12 +156,23 @@ def test_source_partitions_that_go_are_said(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_losses_are_said_at_once_and_then_once_a_minute_and_at_the_end():
-    losses = _Losses()
-    losses.add([Lost("orders-0", 5, "records 10 to 14 are gone")])
-    assert losses.text(100.0).startswith("5 records so far were gone")
-    losses.add([Lost("orders-0", 1, "record 20 is gone")])
-    assert losses.text(101.0) == ""
-    assert losses.text(160.5).startswith("6 records so far were gone")
-    assert losses.text(230.0) == "", "nothing came since"
-    losses.add([Lost("orders-0", 1, "record 21 is gone")])
-    assert losses.text().endswith("record 21 is gone")
+    clock, texts = SteppingClock(), []
+    enumerator: Any = MemoryInput("log").enumerator()
+    enumerator._context = SimpleNamespace(operator="orders", clock=clock, warn=texts.append)
+    enumerator._losing = Outage(clock)
+
+    def lost(records: int, text: str, seconds: float) -> list[str]:
+        texts.clear()
+        enumerator.received(7, [Lost("orders-0", records, text)] if records else [])
+        clock.advance(seconds)
+        enumerator._mention_losses()
+        return texts
+
+    assert lost(5, "records 10 to 14 are gone", 0.0)[0].startswith("`orders`: 5 records so far were gone")
+    assert lost(1, "record 20 is gone", 1.0) == []
+    assert lost(0, "", 59.5)[0].startswith("`orders`: 6 records so far were gone")
+    assert lost(0, "", 70.0) == [], "nothing came since"
+    assert len(lost(1, "record 21 is gone", 0.0)) == 1
+    assert lost(1, "record 22 is gone", 1.0) == []
+    enumerator._mention_losses(at_end=True)
+    assert texts[0].endswith("record 22 is gone")

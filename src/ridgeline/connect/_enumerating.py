@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 _FIRST_ANSWER_SECONDS = 10.0
 """How long the start of a run waits for the first answer of the source."""
 
-_REMIND_SECONDS = 60.0
-
 
 def begin_of(value: Any) -> Begin | dict[str, Position]:
     """The property `begin` as a value. Raises ValueError for a text that is no time."""
@@ -33,31 +31,6 @@ def begin_of(value: Any) -> Begin | dict[str, Position]:
         return value
     at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-class _Losses:
-    """Records that were gone before they were read: how many, and what was said of them."""
-
-    def __init__(self) -> None:
-        self._records = self._said = 0
-        self._last = ""
-        self._next: float | None = None
-
-    def add(self, values: Sequence[Lost]) -> None:
-        """Containers have left these out, in windows that are committed."""
-        self._records += sum(one.records for one in values)
-        self._last = values[-1].text if values else self._last
-
-    def text(self, now: float | None = None) -> str:
-        """How many there are so far, at once and then once a minute while more come; else an empty text.
-
-        `now`: the time; None at the end of the run.
-        """
-        if self._records == self._said or (now is not None and self._next is not None and now < self._next):
-            return ""
-        self._said, self._next = self._records, None if now is None else now + _REMIND_SECONDS
-        how = "1 record so far was" if self._records == 1 else f"{self._records:,} records so far were"
-        return f"{how} gone before a window read them, and left out; the last ones: {self._last}"
 
 
 class PartitionedEnumerator(Enumerator):
@@ -78,7 +51,9 @@ class PartitionedEnumerator(Enumerator):
         self._given: dict[str, Position] = begin if isinstance(begin, dict) else {}
         every = parse_duration(operator.discover_every)
         self._watching = Watching(source, every, "earliest" if isinstance(begin, dict) else begin)
-        self._losses = _Losses()
+        self._lost = self._said_lost = 0
+        """Records that were gone before a committed window read them; how many of them were said."""
+        self._last_lost = ""
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Connect to the source, and wait a while for its answer. Raises what the source does."""
@@ -92,6 +67,7 @@ class PartitionedEnumerator(Enumerator):
         """When each source partition had something new last."""
         self._unknown = Outage(context.clock, self._source.silent_seconds)
         """Windows wait since ends are not known."""
+        self._losing = Outage(context.clock)
         self._watching.start(
             self._surroundings(context, offset),
             context.wake,
@@ -129,7 +105,7 @@ class PartitionedEnumerator(Enumerator):
         self._closed = {name: window for name, window in self._closed.items() if window < window_id}
         for text in self._watching.take_texts():
             self._context.warn(text)
-        self._mention_losses(self._losses.text(self._context.clock.monotonic()))
+        self._mention_losses()
         seen = self._watching.seen()
         if seen is None:
             return start
@@ -169,12 +145,21 @@ class PartitionedEnumerator(Enumerator):
 
     def received(self, window_id: int, values: Sequence[Any]) -> None:
         """Containers say which records were gone, in a window that is committed."""
-        self._losses.add([value for value in values if isinstance(value, Lost)])
+        for value in values:
+            if isinstance(value, Lost):
+                self._lost += value.records
+                self._last_lost = value.text
 
-    def _mention_losses(self, text: str) -> None:
-        """Show a text to the user, unless it is empty."""
-        if text:
-            self._context.warn(f"`{self._context.operator}`: {text}")
+    def _mention_losses(self, *, at_end: bool = False) -> None:
+        """Say how many records are lost so far, at once and then once a minute while more are."""
+        more, now = self._lost != self._said_lost, self._context.clock.monotonic()
+        if more and (self._losing.goes_on(now) or at_end):
+            self._said_lost = self._lost
+            how = "1 record so far was" if self._lost == 1 else f"{self._lost:,} records so far were"
+            self._context.warn(
+                f"`{self._context.operator}`: {how} gone before a window read them, and left out; "
+                f"the last ones: {self._last_lost}"
+            )
 
     def committed(self, window_id: int, offset: Any) -> None:
         """Note how far all is committed."""
@@ -190,7 +175,7 @@ class PartitionedEnumerator(Enumerator):
 
     def close(self) -> None:
         """End the thread and the connection."""
-        self._mention_losses(self._losses.text())
+        self._mention_losses(at_end=True)
         self._watching.stop()
 
     def _followed(

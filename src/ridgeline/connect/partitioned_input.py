@@ -88,22 +88,17 @@ class Reading:
 def batches(records: Records, schema: Schema) -> Iterable[tuple[pa.RecordBatch, Given]]:
     """Records as Arrow batches in the schema, with their times. Raises SchemaError for those that misfit."""
     rows, times = records
-    if isinstance(rows, pa.RecordBatch):
-        whole = [rows]
-    elif isinstance(rows, pa.Table):
-        whole = rows.to_batches()
-    else:
-        whole = [schema.encode(rows)]
-    if times is None or isinstance(times, str):
-        for batch in whole:
-            yield schema.conform(batch), times
-        return
+    if not isinstance(rows, pa.Table):
+        rows = pa.Table.from_batches([rows if isinstance(rows, pa.RecordBatch) else schema.encode(rows)])
     if isinstance(times, pa.ChunkedArray):
         times = times.combine_chunks()
-    newest = column_times(times) if isinstance(times, pa.Array) else np.asarray(times, np.int64)
     first = 0
-    for batch in whole:
-        yield schema.conform(batch), Times(newest[first : first + batch.num_rows])
+    for batch in rows.to_batches():
+        given: Given = times
+        if times is not None and not isinstance(times, str):
+            part = times[first : first + batch.num_rows]
+            given = Times(column_times(part) if isinstance(part, pa.Array) else np.asarray(part, np.int64))
+        yield schema.conform(batch), given
         first += batch.num_rows
 
 

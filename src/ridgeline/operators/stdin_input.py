@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import selectors
 import sys
 import threading
 from collections.abc import Iterator
 
 from ridgeline.api.ports import OutputPort
-from ridgeline.operators.staged._staged_source import Line, Lines, StagedInput, StagedSource, encode
-
-_CHUNK_BYTES = 65_536
+from ridgeline.operators.staged._staged_source import Line, StagedInput, StagedSource, Streams, encode
 
 
 class StdinInput(StagedInput[Line]):
@@ -36,19 +32,7 @@ class StdinInput(StagedInput[Line]):
 
 def _lines(stop: threading.Event) -> Iterator[str]:
     """The lines of standard input, until it ends or the event is set."""
-    lines = Lines()
-    descriptor = sys.stdin.fileno()
-    with selectors.DefaultSelector() as selector:
-        try:
-            selector.register(descriptor, selectors.EVENT_READ)
-            waits = True
-        except PermissionError:  # a file is always ready
-            waits = False
-        while not stop.is_set():
-            if waits and not selector.select(0.1):
-                continue
-            data = os.read(descriptor, _CHUNK_BYTES)
-            if not data:
-                yield from lines.rest()
-                return
-            yield from lines.add(data)
+    streams = Streams()
+    streams.add(sys.stdin.fileno())
+    while streams and not stop.is_set():
+        yield from streams.received()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.fs
 
 from ridgeline.api.clock import SystemClock
@@ -25,8 +23,8 @@ from ridgeline.operators.files._listing import infos_of
 _RECENT = 128
 """The most files that the commit of a window names itself."""
 _FANOUT = 16
-_KIND = np.dtype([("name", "<u8"), ("identity", "<u8")])
-Hashes = npt.NDArray[np.uint64]
+_ENTRY_BYTES = 16
+"""Of a file in a segment: the hash of its name and its identity."""
 
 
 def hashed(name: str) -> int:
@@ -53,38 +51,24 @@ class Seen:
         """`folder`: where segments are. Raises RidgelineError for a lost one."""
         self._files = checkpoint_files(folder)
         self._made = False
-        self._recent: dict[int, int] = {}
-        self._sorted = np.empty(0, _KIND)
+        self._identities: dict[int, int] = {}
         if memory is not None:
-            parts = [self._load(name, count) for _, name, count in memory["segments"]]
-            self._sort(parts)
-            self._recent.update((name, found) for name, found in memory["recent"])
-
-    def __len__(self) -> int:
-        return len(self._recent) + len(self._sorted)
+            for _, name, count in memory["segments"]:
+                self.add(self._load(name, count))
+            self.add(memory["recent"])
 
     @property
     def names(self) -> set[int]:
         """The hashes of all names."""
-        return {*self._recent, *(self._sorted["name"].tolist() if len(self._sorted) else ())}
+        return set(self._identities)
 
-    def add(self, entries: Iterable[tuple[int, int]]) -> None:
+    def add(self, entries: Iterable[Sequence[int]]) -> None:
         """These files were read, by a committed window: hash of the name, identity."""
-        self._recent.update(entries)
-        if len(self._recent) > 2 * _FANOUT * _RECENT:
-            self._sort([_array(self._recent.items())])
-            self._recent.clear()
+        self._identities.update((name, found) for name, found in entries)
 
     def find(self, names: Sequence[str]) -> list[int]:
         """The identity of each of these files when it was read; 0 if it was not."""
-        hashes = [hashed(name) for name in names]
-        if not len(self._sorted):
-            return [self._recent.get(one, 0) for one in hashes]
-        wanted = np.array(hashes, np.uint64)
-        places = np.minimum(np.searchsorted(self._sorted["name"], wanted), len(self._sorted) - 1)
-        rows = self._sorted[places]
-        found = np.where(rows["name"] == wanted, rows["identity"], 0).tolist()
-        return [self._recent.get(one, old) for one, old in zip(hashes, found, strict=True)]
+        return [self._identities.get(hashed(name), 0) for name in names]
 
     def remember(self, memory: Any, entries: Sequence[tuple[int, int]]) -> Any:
         """The memory with files that a window has read. Writes a segment if it would be large otherwise."""
@@ -92,21 +76,15 @@ class Seen:
         recent = [*([] if memory is None else memory["recent"]), *map(list, entries)]
         if len(recent) <= _RECENT:
             return {"recent": recent, "segments": segments}
-        segments = [*segments, self._write(0, _array((name, found) for name, found in recent))]
+        segments = [*segments, self._write(0, recent)]
         level = 0
         while len(own := [one for one in segments if one[0] == level]) >= _FANOUT:
-            merged = np.concatenate([self._load(name, count) for _, name, count in own])
+            merged = [entry for _, name, count in own for entry in self._load(name, count)]
             segments = [one for one in segments if one[0] != level] + [self._write(level + 1, merged)]
             level += 1
         return {"recent": [], "segments": segments}
 
-    def _sort(self, parts: Sequence[npt.NDArray[Any]]) -> None:
-        """Add to the sorted hashes; of several identities of a file the last one counts."""
-        every = np.concatenate([*(part[::-1] for part in reversed(parts)), self._sorted])
-        _, first = np.unique(every["name"], return_index=True)
-        self._sorted = every[first]
-
-    def _write(self, level: int, entries: npt.NDArray[Any]) -> list[Any]:
+    def _write(self, level: int, entries: Sequence[Sequence[int]]) -> list[Any]:
         """Write a segment, and sync it. Returns its level, name and length."""
         files = self._files
         if not self._made:
@@ -115,28 +93,26 @@ class Seen:
             self._made = True
         name = f"{uuid.uuid4().hex}.seen"
         with files.writing(f"{files.root}/{name}") as out:
-            out.write(entries.tobytes())
+            out.write(np.array(entries, "<u8").tobytes())
         files.sync(files.root)
         return [level, name, len(entries)]
 
-    def _load(self, name: str, count: int) -> npt.NDArray[Any]:
+    def _load(self, name: str, count: int) -> list[list[int]]:
         """Read a segment. Raises RidgelineError if it is gone, or has another length."""
         path = f"{self._files.root}/{name}"
         try:
-            found = np.frombuffer(self._files.read(path), np.uint8)
+            found = self._files.read(path)
         except OSError as error:
-            msg = f"`{path}`, the list of files that were read, cannot be read: {error}; restore it"
-            raise RidgelineError(msg) from error
-        if len(found) != count * _KIND.itemsize:
-            msg = f"`{path}`, the list of files that were read, has {len(found)} bytes, it had "
-            msg += f"{count * _KIND.itemsize}; restore it"
-            raise RidgelineError(msg)
-        return found.view(_KIND)
-
-
-def _array(entries: Iterable[tuple[int, int]]) -> npt.NDArray[Any]:
-    numbers = np.fromiter(itertools.chain.from_iterable(entries), np.uint64)
-    return numbers.astype("<u8").view(_KIND)
+            raise RidgelineError(
+                f"`{path}`, the list of files that were read, cannot be read: {error}; restore it"
+            ) from error
+        if found.size != count * _ENTRY_BYTES:
+            raise RidgelineError(
+                f"`{path}`, the list of files that were read, has {found.size} bytes, it had "
+                f"{count * _ENTRY_BYTES}; restore it"
+            )
+        entries: list[list[int]] = np.frombuffer(found, "<u8").reshape(-1, 2).tolist()
+        return entries
 
 
 class Found(NamedTuple):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import selectors
+import socket
 import threading
 import uuid
 from collections import deque
@@ -22,6 +25,8 @@ from ridgeline.connect.window_output import safe_name
 
 MOST_BYTES = 16 << 20
 """The longest line."""
+_CHUNK_BYTES = 65_536
+_WAIT_SECONDS = 0.1
 
 
 class Line(NamedTuple):
@@ -66,6 +71,60 @@ class Lines:
             yield _text(rest)
 
 
+class Streams:
+    """Reads the lines of several files and sockets as they come; those that were heard last come last."""
+
+    def __init__(self, *others: Any) -> None:
+        """`others`: they are not read, but what happens there ends a wait, too."""
+        self._selector = selectors.PollSelector()  # unlike others it takes files, which are always ready
+        self._lines: dict[Any, Lines] = {}
+        for one in others:
+            self._selector.register(one, selectors.EVENT_READ)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, stream: Any) -> None:
+        """Read one more, a number or a socket."""
+        self._lines[stream] = Lines()
+        self._selector.register(stream, selectors.EVENT_READ)
+
+    def received(self) -> Iterator[str]:
+        """The lines that have come; waits a while for the first one."""
+        for key, _ in self._selector.select(_WAIT_SECONDS):
+            if key.fileobj not in self._lines:  # it had to go meanwhile
+                continue
+            try:
+                data = os.read(key.fd, _CHUNK_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:  # it is gone
+                data = b""
+            if data:
+                lines = self._lines[key.fileobj] = self._lines.pop(key.fileobj)
+                yield from lines.add(data)
+            else:
+                yield from self.end(key.fileobj)
+
+    @property
+    def quietest(self) -> Any:
+        """The one that was heard longest ago."""
+        return next(iter(self._lines))
+
+    def end(self, stream: Any) -> Iterator[str]:
+        """Let one go; its last line, if that has no end."""
+        lines = self._lines.pop(stream)
+        self._selector.unregister(stream)
+        if isinstance(stream, socket.socket):
+            stream.close()
+        yield from lines.rest()
+
+    def end_all(self) -> Iterator[str]:
+        """Let all go."""
+        while self._lines:
+            yield from self.end(self.quietest)
+
+
 def encode(lines: list[str]) -> pa.Table:
     """Lines as rows."""
     return pa.table({"text": pa.array(lines, pa.string())})
@@ -105,7 +164,7 @@ class RowStore:
         """The rows from number `first` up to, and without, `end`. Raises RidgelineError if some are gone."""
         for lists_anew in (False, True):
             if lists_anew:
-                self._known = self._names()
+                self._known = self.names()
             for name in self._known:
                 begin, over = _span(name)
                 if begin <= first < over and first < end:
@@ -116,10 +175,6 @@ class RowStore:
                 return
         msg = f"`{self.folder}` has no row {first}, though the driver has written it; "
         raise RidgelineError(msg + "the checkpoint must be in a folder that all hosts share")
-
-    def segments(self) -> list[tuple[int, int, RowStore, str]]:
-        """The first row of each segment, the first one after it, this store, and its name."""
-        return [(*_span(name), self, name) for name in self._names()]
 
     def following(self, first: int) -> Iterator[pa.Table]:
         """The segments that have the rows from number `first` on, up to the first row that is missing."""
@@ -132,45 +187,33 @@ class RowStore:
         names = [name for name in files.names(files.root) if files.is_folder(f"{files.root}/{name}")]
         return [RowStore(f"{parent}/{name}") for name in names]
 
-    def take_over(self, stores: Iterable[RowStore], first: int) -> int:
-        """Copy the rows from number `first` on that other stores have; the number of the one that follows.
-
-        A row has one number in all of them.
-        """
-        for start, end, store, name in _following(stores, first):
-            self.add(max(start, first), store.load(name).slice(max(start, first) - start))
-            first = end
-        return first
-
     def drop(self, before: int, after: float = math.inf) -> bool:
         """Delete segments that end by number `before`, and those from `after` on. True if none is left.
 
         Raises OSError.
         """
-        names = self._names()
+        names = self.names()
         old = [name for name in names if _span(name)[1] <= before or _span(name)[0] >= after]
         for name in old:
-            self._delete(name)
+            self._files.delete(f"{self._files.root}/{name}")
         return len(old) == len(names)
 
     def remove(self) -> None:
         """Delete the folder, which is empty. Raises OSError."""
         self._files.remove_folder(self._files.root)
 
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """The names of its segments, in the order of their rows."""
         return [name for name in self._files.names(self._files.root) if name.endswith(".rows")]
 
     def load(self, name: str) -> pa.Table:
         """The rows of a segment. Raises OSError, RidgelineError if it is damaged."""
         return self._files.read_rows(f"{self._files.root}/{name}")
 
-    def _delete(self, name: str) -> None:
-        self._files.delete(f"{self._files.root}/{name}")
-
 
 def _following(stores: Iterable[RowStore], first: int) -> Iterator[tuple[int, int, RowStore, str]]:
     """The segments that have the rows from number `first` on, up to the first row that is missing."""
-    every = [one for store in stores for one in store.segments()]
+    every = [(*_span(name), store, name) for store in stores for name in store.names()]
     for segment in sorted(every, key=lambda one: one[:2]):
         if segment[0] <= first < segment[1]:
             yield segment
@@ -210,7 +253,7 @@ class StagedSource(Source):
         self._pull = pull
         self._encode = encode
         self._keeps = keeps
-        self._store: RowStore | None = None
+        self._store: RowStore
         self._arrived = threading.Event()
         self._waiting: deque[Any] = deque()
         self._taken: list[Any] = []
@@ -235,7 +278,7 @@ class StagedSource(Source):
 
     def resume(self, positions: Mapping[str, Any]) -> Mapping[str, Any]:
         """Continue after these rows. Raises RidgelineError if the last rows that were written are gone."""
-        if self._store is not None or _NAME not in positions:
+        if self._thread is not None or _NAME not in positions:
             return positions
         number, _, written = positions[_NAME]
         self._begin(number, written)
@@ -252,23 +295,25 @@ class StagedSource(Source):
     def _begin(self, number: int, written: int) -> None:
         """Make the folder, and take rows; those that drivers before have written come first."""
         self._before = RowStore.all_in(self._parent)
-        store, self._first = RowStore.new(self._parent), number
+        self._store, self._first = RowStore.new(self._parent), number
         if self._keeps:
-            number = store.take_over(self._before, number)
+            for start, end, one, name in _following(self._before, number):  # a row has one number in all
+                self._store.add(max(start, number), one.load(name).slice(max(start, number) - start))
+                number = end
             if number < written:
                 what = f"`{self._context.operator}`: rows {number} to {written - 1}, which it had taken, "
                 what += f"are gone: the last file in `{self._parent}` is missing"
                 raise RidgelineError(f"{what}; restore it from a copy, or begin on a fresh checkpoint")
         else:
             self._passed = number
-        self._store = store  # not before: on a full disk it is begun again
         self._count = self._committed = number
+        # not before: on a full disk it is begun again
         self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
         self._thread.start()
 
     def partitions(self) -> Sequence[str]:
         """There is one."""
-        if self._store is None:
+        if self._thread is None:
             self._begin(0, 0)
         return [_NAME]
 
@@ -309,13 +354,12 @@ class StagedSource(Source):
     def committed(self, positions: Mapping[str, Any]) -> None:
         """Delete rows that no rewind needs any more, and what this driver has taken over."""
         number, folder, _ = positions[_NAME]
-        store = self._store
-        if store is None or folder != self._folder:
+        if self._thread is None or folder != self._folder:
             return
         self._committed = number
         self._recent.append(number)
         oldest = self._recent[0] if len(self._recent) == self._recent.maxlen else 0
-        store.drop(oldest)
+        self._store.drop(oldest)
         for one in [one for one in self._before if one.drop(oldest, self._first)]:
             one.remove()
             self._before.remove(one)
@@ -328,11 +372,9 @@ class StagedSource(Source):
 
     @property
     def _folder(self) -> str:
-        assert self._store is not None  # noqa: S101  it was made
         return self._store.folder.rpartition("/")[2]
 
     def _add(self, rows: pa.Table) -> None:
-        assert self._store is not None  # noqa: S101  it was made
         if rows.num_rows:
             self._store.add(self._count, rows)
             self._count += rows.num_rows
