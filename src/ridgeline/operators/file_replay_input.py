@@ -39,13 +39,14 @@ class Position(NamedTuple):
     """Where the next row is.
 
     `file`: number of the file; `place`: byte offset in it, or row number for Parquet. `row`: rows passed in
-    all files; `lines`: lines before it in this file, 0 for Parquet.
+    all files; `lines`: lines before it in this file, 0 for Parquet. `passed`: the bytes of the files before.
     """
 
     file: int = 0
     place: int = 0
     row: int = 0
     lines: int = 0
+    passed: int = 0
 
 
 class Pace(NamedTuple):
@@ -143,6 +144,8 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
     null_values: list[str] = Field(default=["", "NA"])
 
     files = State[tuple[InputFile, ...]]((), moves="same")
+    size = State(0, moves="same")
+    """The bytes of all files."""
     position = State(Position(), moves="same")
     pace = State(Pace(), moves="same")
 
@@ -172,16 +175,16 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
         """
         if not self.files:
             self.files = tuple(find_files(entries_of(self.path)))
+            self.size = sum(one.bytes for one in self.files)
         self._emit_rows(self._rows_due())
         if self._peek(1) is None:
             self.finish()
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes of the files, this partition's share of them."""
-        number, of = self.position.file, self.context.partitions
-        sizes = [float(one.bytes) for one in self.files]
-        passed = sum(sizes[:number]) + sum(map(self._open.passed, self.files[number : number + 1]))
-        return passed / of, max(0.0, sum(sizes) - passed) / of
+        at, of = self.position, self.context.partitions
+        passed = at.passed + sum(map(self._open.passed, self.files[at.file : at.file + 1]))
+        return passed / of, max(0.0, self.size - passed) / of
 
     def unreachable(self, states: Mapping[str, Any]) -> str:
         """The file that is gone or has another size, of those that were not read to their end."""
@@ -210,7 +213,7 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
             elif row // turn % of == partition:
                 self._emit(reader, count, 0, 1)
             reader.skip(count)
-            self.position = Position(self.position.file, reader.place, row + count, reader.lines)
+            self.position = self.position._replace(place=reader.place, row=row + count, lines=reader.lines)
             rows -= count
 
     def _peek(self, rows: int) -> tuple[Reader, int] | None:
@@ -219,13 +222,13 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
         Raises RidgelineError.
         """
         while self.position.file < len(self.files):
-            number, place, row, lines = self.position
-            reader = self._open.at(self.files[number], place, lines, self.output.schema)
+            at = self.position
+            reader = self._open.at(self.files[at.file], at.place, at.lines, self.output.schema)
             if count := reader.peek(rows):
-                self.position = Position(number, reader.place, row, reader.lines)  # behind a header
+                self.position = at._replace(place=reader.place, lines=reader.lines)  # behind a header
                 return reader, count
             self._open.close(reader.file)
-            self.position = Position(number + 1, 0, row)
+            self.position = Position(at.file + 1, row=at.row, passed=at.passed + reader.file.bytes)
         return None
 
     def _emit(self, reader: Reader, rows: int, first: int, step: int) -> None:

@@ -91,9 +91,14 @@ def format_faults(format: LineFormat, pattern: str | None, names: Sequence[str])
     return None if lacking is None else f"has no group `{lacking}`; {did_you_mean(lacking, groups)}"
 
 
-def _csv(schema: Schema, delimiter: str) -> Parser:
+def _csv_parser(schema: Schema, delimiter: str) -> CsvParser:
     parser = CsvParser(schema, delimiter, [""])
     parser.read_header("", delimiter.join(schema.arrow.names).encode())
+    return parser
+
+
+def _csv(schema: Schema, delimiter: str) -> Parser:
+    parser = _csv_parser(schema, delimiter)
 
     def parse(lines: Sequence[str]) -> pa.RecordBatch:
         if any("\n" in line or "\r" in line or not line for line in lines):
@@ -105,9 +110,8 @@ def _csv(schema: Schema, delimiter: str) -> Parser:
 
 def _texts(schema: Schema) -> Callable[[Sequence[Sequence[str | None]]], pa.RecordBatch]:
     """Reads rows of texts by the rules of CSV."""
-    parser, names = CsvParser(schema, ",", [""]), schema.arrow.names
-    parser.read_header("", ",".join(names).encode())
-    texts = pa.schema([(name, pa.string()) for name in names])
+    parser = _csv_parser(schema, ",")
+    texts = pa.schema([(name, pa.string()) for name in schema.arrow.names])
     options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
 
     def parse(rows: Sequence[Sequence[str | None]]) -> pa.RecordBatch:
@@ -234,15 +238,9 @@ class Parse(CheckingOperator):
             for name in ("written", "framed", "registry"):
                 if value := getattr(self, name):
                     return [(name, value, "is of the format avro alone")]
-        if self.format == "avro":
-            return self._faults_of_parser()
-        fault = format_faults(self.format, self.pattern, Schema(self.schema).arrow.names)
-        if fault is None:
-            return []
-        return [("pattern" if self.format == "regex" else "schema", self.pattern or self.format, fault)]
-
-    def _faults_of_parser(self) -> list[tuple[str, object, str]]:
-        """The faults of Avro, for `property_faults`."""
+            fault = format_faults(self.format, self.pattern, Schema(self.schema).arrow.names)
+            given = "pattern" if self.format == "regex" else "schema"
+            return [] if fault is None else [(given, self.pattern or self.format, fault)]
         if self.registry is not None and self.written is not None:
             return [("written", self.written, "must be left out with `registry`, which has the schemas")]
         try:

@@ -80,14 +80,10 @@ def _single(format: PayloadFormat, schema: Schema) -> pa.DataType:
 def decode(decoder: Decoder, values: Sequence[bytes]) -> Decoded:
     """Decode payloads. Those that do not fit are found by halving, so a few of them cost little."""
     found = fitting(range(len(values)), lambda first, end: decoder(values[first:end]))
-    batches, bad = found.batches, found.reasons
-    rows = found.rows.tolist() if bad else range(len(values))
-    if len(batches) == 1:
-        return Decoded(batches[0], rows, bad)
-    if not batches:
-        return Decoded(decoder([]), rows, bad)
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return Decoded(table.to_batches()[0], rows, bad)
+    batches = found.batches or [decoder([])]
+    if len(batches) > 1:
+        batches = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return Decoded(batches[0], found.rows.tolist() if found.unread else range(len(values)), found.reasons)
 
 
 def _json(schema: Schema, *, framed: bool) -> Decoder:
