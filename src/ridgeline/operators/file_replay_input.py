@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -173,17 +173,17 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
 
         Raises RidgelineError naming the file and the line that cannot be read.
         """
-        if not self.files:
-            self.files = tuple(find_files(entries_of(self.path)))
-            self.size = sum(one.bytes for one in self.files)
-        self._emit_rows(self._rows_due())
-        if self._peek(1) is None:
+        files = self.files  # once a window: a state is looked through whenever it is read
+        if not files:
+            files = self.files = tuple(find_files(entries_of(self.path)))
+            self.size = sum(one.bytes for one in files)
+        self._emit_rows(files, self._rows_due())
+        if self._peek(files, 1) is None:
             self.finish()
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes of the files, this partition's share of them."""
-        at, of = self.position, self.context.partitions
-        passed = at.passed + sum(map(self._open.passed, self.files[at.file : at.file + 1]))
+        passed, of = self.position.passed + self._open.passed, self.context.partitions
         return passed / of, max(0.0, self.size - passed) / of
 
     def unreachable(self, states: Mapping[str, Any]) -> str:
@@ -199,12 +199,12 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
         """True if rows are due by the clock or by windows."""
         return self.rows_per_window is not None or self.rows_per_second is not None
 
-    def _emit_rows(self, rows: int) -> None:
+    def _emit_rows(self, files: Sequence[InputFile], rows: int) -> None:
         """Emit this partition's rows among the next `rows` rows of the files."""
         turn, of, partition = self.rows_in_turn, self.context.partitions, self.context.partition
         while rows > 0:
             row = self.position.row
-            found = self._peek(min(rows, turn - row % turn) if turn > 1 and of > 1 else rows)
+            found = self._peek(files, min(rows, turn - row % turn) if turn > 1 and of > 1 else rows)
             if found is None:
                 return
             reader, count = found
@@ -216,16 +216,17 @@ class FileReplayInput(AtPath, GivenSchema, EventTime, InputOperator, Emits[T]):
             self.position = self.position._replace(place=reader.place, row=row + count, lines=reader.lines)
             rows -= count
 
-    def _peek(self, rows: int) -> tuple[Reader, int] | None:
+    def _peek(self, files: Sequence[InputFile], rows: int) -> tuple[Reader, int] | None:
         """The file with the next rows, and how many follow in it, at most `rows`; None if no row is left.
 
         Raises RidgelineError.
         """
-        while self.position.file < len(self.files):
+        while self.position.file < len(files):
             at = self.position
-            reader = self._open.at(self.files[at.file], at.place, at.lines, self.output.schema)
+            reader = self._open.at(files[at.file], at.place, at.lines, self.output.schema)
             if count := reader.peek(rows):
-                self.position = at._replace(place=reader.place, lines=reader.lines)  # behind a header
+                if reader.place != at.place:  # it has a header
+                    self.position = at._replace(place=reader.place, lines=reader.lines)
                 return reader, count
             self._open.close(reader.file)
             self.position = Position(at.file + 1, row=at.row, passed=at.passed + reader.file.bytes)

@@ -95,9 +95,10 @@ class OpenFiles:
             parser = TextParser(schema) if form == "text" else JsonParser(schema)
         return LineReader(file, parser, place, lines)
 
-    def passed(self, file: InputFile) -> float:
-        """The bytes passed of a file; 0 if it is not open."""
-        return self._open[file.path].passed() if file.path in self._open else 0.0
+    @property
+    def passed(self) -> float:
+        """The bytes passed of the files that are open."""
+        return sum(reader.passed() for reader in self._open.values())
 
     def close(self, file: InputFile) -> None:
         """Close a file, if it is open."""
