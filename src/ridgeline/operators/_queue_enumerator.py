@@ -7,14 +7,14 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import FULL, may_recover
+from ridgeline.api.support.files import FULL
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
@@ -38,7 +38,6 @@ _WINDOW_ROWS = 1_000_000
 _WINDOW_BYTES = 64 * 2**20
 _WHOLE = 2
 """An entry with more than so many times the budget is read in pieces."""
-_AT_ONCE = 4096
 _AHEAD = 65_536
 """The most entries that the driver holds in memory."""
 
@@ -72,8 +71,7 @@ class Offset(NamedTuple):
 class _Log:
     """A log that is read from an entry on.
 
-    `waiting`: the entries that were read, and that no window has; of a store the thread adds them. `lost`:
-    why it reads no more.
+    `waiting`: the entries that the thread has read, and that no window has. `lost`: why it reads no more.
     """
 
     reader: LogReader
@@ -83,6 +81,8 @@ class _Log:
 
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to its budget, a million rows or 64 MiB.
+
+    A thread reads ahead, so that windows wait neither for a disk nor for a store.
 
     The offset of a window is an `Offset` by names, as people see it in the page.
     """
@@ -124,7 +124,7 @@ class QueueEnumerator(Enumerator):
             msg += "or begin with the new one on a fresh checkpoint"
             raise RidgelineError(msg)
         self._marks: Sequence[Mark] = ()
-        self._waits_for_writer = self._is_of_application()
+        self._waits_for_writer, self._is_fresh = self._is_of_application(), last is None
         self._opened_at = context.clock.monotonic()
         if last is not None:
             self._first = last.next
@@ -139,6 +139,7 @@ class QueueEnumerator(Enumerator):
                 self._folder.forget(last.reader)
         self._register_first()
         self._end_listening = listen(self._path, self._on_append)
+        self._read_ahead(self._log)  # so the first window has what is there
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
 
@@ -180,10 +181,7 @@ class QueueEnumerator(Enumerator):
     def _on_append(self) -> None:
         """Entries were appended. From any thread."""
         self._log.reader.hurry()
-        if self._folder.reads_ahead:
-            self._look.set()
-        else:
-            self._context.wake()
+        self._look.set()
 
     def _find(self) -> None:
         """Learn which queue it is, if it is there. Raises RidgelineError for one of a later format."""
@@ -193,18 +191,18 @@ class QueueEnumerator(Enumerator):
     def _is_of_application(self) -> bool:
         """Whether the writer is a region of this application, and its log may be broken by a power cut."""
         own = self._description.get("application") == self._context.application
-        return own and self._operator.when_missing == "wait" and not self._folder.reads_ahead
+        return own and self._operator.when_missing == "wait" and not self._folder.is_remote
 
-    def _look_for_writer(self, *, fresh: bool) -> None:
-        """Begin to read once the writer has fixed its log. Called by `advance`.
+    def _look_for_writer(self) -> None:
+        """Begin to read once the writer has fixed its log.
 
-        `fresh`: nothing was ever read. After a while it reads without: there is no such writer any more.
+        After a while it reads without: there is no such writer any more.
         """
         waited = self._context.clock.monotonic() - self._opened_at
         if is_opened(self._path) or waited >= _WRITER_SECONDS:
-            if fresh:
+            if self._is_fresh:
                 self._first = self._committed = self._beginning()
-                self._begin_at(self._first)
+            self._begin_at(self._first)
             self._waits_for_writer = False
 
     def _beginning(self) -> int:
@@ -216,20 +214,18 @@ class QueueEnumerator(Enumerator):
             return firsts[0]
         reader = LogReader(self._folder, firsts[-1])
         while entries := reader.read():
-            self._marks = _last_marks(entries, self._marks)
+            self._marks = entries[-1].marks
         return reader.next
 
     def advance(self, window_id: int, start: Any) -> Any:
         """The entries that are there, as many as a window may have."""
         if self._waits_for_writer:
-            self._unless_away(lambda: self._look_for_writer(fresh=start is None))
-            if self._waits_for_writer:
-                return start
+            return start
         known = None if start is None else Offset(**start)
         first = self._first if known is None else known.next
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
-        self._unless_away(self._read_more)
+        self._pass_lost()
         before = known or Offset(self._queue, self._name, first, first, marks=self._marks)
         skip, waiting = before.rest, self._log.waiting
         if waiting and waiting[0].number != first:  # what has come before was dropped
@@ -254,7 +250,7 @@ class QueueEnumerator(Enumerator):
             rows=before.rows + rows,
             ahead=ahead,
             ended=bool(read) and read[-1].end and not waiting,
-            marks=_last_marks(read, before.marks),
+            marks=read[-1].marks if read else before.marks,
             last=read[-1].digest if read else before.last,
         )._asdict()
 
@@ -279,32 +275,30 @@ class QueueEnumerator(Enumerator):
                 break
         return read, max(0, rows), 0
 
-    def _read_more(self) -> None:
-        """Fill the entries that wait. Called by `advance`. Raises OSError, RidgelineError."""
-        if self._queue is None:
-            self._find()
+    def _pass_lost(self) -> None:
+        """Go on after entries that were dropped, if the operator does. Raises why no more can be read."""
         log = self._log
-        try:
-            if not log.waiting and log.lost is not None:
-                raise log.lost
-            while not self._folder.reads_ahead and len(log.waiting) < _AHEAD:
-                if not (entries := log.reader.read(_AT_ONCE)):
-                    break
-                log.waiting.extend(entries)
-        except LostError as lost:
-            if self._operator.when_lost == "fail" or lost.first is None:
-                raise
-            what = f"queue `{self._path}`: entries {lost.number} to {lost.first - 1} were dropped"
-            self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
-            self._follow(LogReader(self._folder, lost.first), log.waiting)
+        if log.waiting or log.lost is None:
+            return
+        lost = log.lost
+        if not isinstance(lost, LostError) or self._operator.when_lost == "fail" or lost.first is None:
+            raise lost
+        what = f"queue `{self._path}`: entries {lost.number} to {lost.first - 1} were dropped"
+        self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
+        self._follow(LogReader(self._folder, lost.first), log.waiting)
 
     def _read_ahead(self, log: _Log) -> None:
-        """Read some entries of a store, in the thread: windows do not wait for requests."""
+        """Read some entries. While the store of the queue is away there is nothing new."""
         if log.lost is not None or len(log.waiting) >= _AHEAD:
             return
         entries: list[Entry] = []
         try:
-            entries = log.reader.read()
+            if self._queue is None:
+                self._find()
+            if self._waits_for_writer:
+                self._look_for_writer()
+            else:
+                entries = log.reader.read()
             self._away = ""
         except OSError as error:
             if not self._away:
@@ -317,17 +311,6 @@ class QueueEnumerator(Enumerator):
             self._context.wake()
         if entries:  # there may be more
             self._look.set()
-
-    def _unless_away(self, read: Callable[[], None]) -> None:
-        """Read something. While the store of the queue is away there is nothing new. Raises other errors."""
-        try:
-            read()
-            if not self._folder.reads_ahead:
-                self._away = ""
-        except OSError as error:
-            if not may_recover(error):
-                raise
-            self._away = " ".join(str(error).split())
 
     @property
     def problem(self) -> str:
@@ -370,19 +353,14 @@ class QueueEnumerator(Enumerator):
             self._folder.close()
 
     def _watch(self) -> None:
-        """Look for entries, of a store or of another process, and register the position."""
+        """Read entries as they come, and register the position."""
         clock, pause = SystemClock(), _REGISTER_LOOKS * self._folder.look_seconds
         register_at = clock.monotonic() + pause
-        seen: Any = None
         while not self._stop.is_set():
             self._look.wait(self._folder.look_seconds)
             self._look.clear()
             try:
-                if self._folder.reads_ahead:
-                    self._read_ahead(self._log)
-                elif (found := self._folder.newest()) != seen:
-                    seen = found
-                    self._on_append()
+                self._read_ahead(self._log)
                 if clock.monotonic() >= register_at:  # also while it reads without a pause
                     register_at = clock.monotonic() + pause
                     self._register()
@@ -411,7 +389,3 @@ class QueueEnumerator(Enumerator):
                 )
             self._folder.register(ReaderPosition(self._name, position, now))
             self._registered = position, now
-
-
-def _last_marks(entries: Sequence[Entry], before: Sequence[Mark]) -> Sequence[Mark]:
-    return next((entry.marks for entry in reversed(entries) if entry.marks is not None), before)

@@ -31,11 +31,8 @@ from ridgeline.api.support.files import FULL, sync_above, sync_folder
 from ridgeline.api.support.sealed import checked, checksum, seal, unseal
 from ridgeline.api.times import Mark
 
-FORMAT = 5
-"""Of the files. 1: without record times and watermarks. 2: without checksums. 3: with a log of long files.
-
-4: with entries without the values that they do not need.
-"""
+FORMAT = 6
+"""Of the files. Those of other ones are refused."""
 ENTRY, BUNDLE = ".entry", ".jsonl"
 """Endings of files of the log: of one entry, of several."""
 LOG_FILE = re.compile(rf"(\d+)(?:{re.escape(ENTRY)}|-(\d+){re.escape(BUNDLE)})")
@@ -62,8 +59,8 @@ class Entry(NamedTuple):
     """The rows of one committed window. `time`: when it was committed, seconds since 1970.
 
     `total`: the rows of the queue up to the end of this entry. `end`: the writer's inputs have finished.
-    `marks`: the watermark of each partition of the writer after the window, and whether that is idle. None:
-    as in the entry before. Empty: it has no watermark. `controls`: the control tuples of the window, each
+    `marks`: the watermark of each partition of the writer after the window, and whether that is idle. Empty:
+    it has no watermark. `controls`: the control tuples of the window, each
     once: whether it comes at the end, and its pickled value as base64. `moved`: keys may be in other
     partitions than in the entries before.
     """
@@ -74,7 +71,7 @@ class Entry(NamedTuple):
     total: int
     parts: tuple[Part, ...]
     end: bool
-    marks: tuple[Mark, ...] | None = None
+    marks: tuple[Mark, ...] = ()
     controls: tuple[tuple[bool, str], ...] = ()
     moved: bool = False
 
@@ -82,10 +79,9 @@ class Entry(NamedTuple):
     def of(cls, values: Sequence[Any]) -> Entry:
         """From its values, as JSON has them. Raises TypeError or ValueError."""
         entry = cls(*values)
-        marks = entry.marks
         return entry._replace(
             parts=tuple(Part(*part) for part in entry.parts),
-            marks=None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks),
+            marks=tuple((int(time), bool(idle)) for time, idle in entry.marks),
             controls=tuple((bool(at_end), str(value)) for at_end, value in entry.controls),
         )
 
@@ -132,11 +128,9 @@ class QueueFolder:
     """Where a queue's files lie, on a disk; `ObjectFolder` is the same elsewhere."""
 
     look_seconds = 0.01
-    """How often a reader looks for entries of another process."""
+    """How often a reader looks for entries."""
     readers_look_seconds = 0.2
     """How often the writer reads the readers' positions."""
-    reads_ahead = False
-    """Whether a reader's driver reads the log in a thread, since it would have to wait."""
     is_remote = False
     """Whether what was written outlives a power cut at once, and may be seen before it is whole."""
 
@@ -263,12 +257,6 @@ class QueueFolder:
     def segment_reader(self) -> SegmentReader:
         """Reads rows."""
         return SegmentReader(self)
-
-    def newest(self) -> object:
-        """A value that differs once there are more entries; None without a log. Raises OSError."""
-        with contextlib.suppress(FileNotFoundError):
-            return self.log.stat().st_mtime_ns
-        return None
 
 
 def sealed(name: str, content: Mapping[str, Any]) -> bytes:

@@ -117,8 +117,8 @@ class LogWriter:
         """All bundles, and the entries after them, by the number of their first entry, ascending."""
         self.next = 0
         self.total = 0
-        self.marks: tuple[Mark, ...] | None = None
-        """As of the last entry; None if the queue was never written to with a watermark, or without."""
+        self.marks: tuple[Mark, ...] = ()
+        """As of the last entry."""
         self._newest: dict[int, str] = {}
         """The last segment of each partition that an entry names: its writer may still append to it."""
         self._unnamed: set[str] = set()
@@ -170,18 +170,16 @@ class LogWriter:
         return set(names)
 
     def _add(self, entry: Entry) -> None:
-        """There is one more entry after the last bundle. Who begins to read there needs the marks."""
+        """There is one more entry after the last bundle."""
         if not self._tail:
             self.files[self.next] = LogFile(self.next)
-            entry = entry._replace(marks=self.marks) if entry.marks is None else entry
         self._note(entry)
         self._tail.append(entry.line)
 
     def _note(self, entry: Entry) -> None:
         """There is one more entry."""
         self.files[max(self.files)].add(entry)
-        self.next, self.total = entry.number + 1, entry.total
-        self.marks = self.marks if entry.marks is None else entry.marks
+        self.next, self.total, self.marks = entry.number + 1, entry.total, entry.marks
         self._newest.update((part.partition, part.segment) for part in entry.parts)
 
     def append(self, entries: Sequence[Entry], roll_bytes: int, roll_seconds: float) -> None:

@@ -46,7 +46,6 @@ class ObjectFolder(QueueFolder):
 
     look_seconds = 0.25
     readers_look_seconds = 2.0
-    reads_ahead = True
     is_remote = True
 
     def __init__(self, path: str) -> None:

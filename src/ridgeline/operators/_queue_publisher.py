@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
@@ -81,14 +81,8 @@ class Written(NamedTuple):
     control: Control | None = None
 
 
-Marks: TypeAlias = tuple[Mark, ...] | None
-"""Those of all partitions; None before a writer's first window."""
-
-
-def _moved(known: Marks, written: Sequence[Written]) -> Marks:
-    """The marks after a window, from those before it."""
-    if known is None:
-        known = ()
+def _moved(known: tuple[Mark, ...], written: Sequence[Written]) -> tuple[Mark, ...]:
+    """The marks of all partitions after a window, from those before it."""
     if not written:
         return known
     if all(one.mark is None for one in written):
@@ -162,7 +156,8 @@ class QueuePublisher(Publisher):
         self._staged: list[Entry] = []
         self._recent: list[Entry] = []
         self._ended: set[int] = set()
-        self._marks: Marks = None
+        self._marks: tuple[Mark, ...] | None = None
+        """Those of the last entry of this run; None before its first window."""
         if self._description.get("run_id") == self._context.run_id and self._context.committed < 0:
             self._check_end(self._log.next, self._description.get("began", self._log.next))
         self._description["began"] = self._log.next
@@ -185,11 +180,10 @@ class QueuePublisher(Publisher):
         self._staged = []
         self._recent = [Entry.of(entry) for entry in state["entries"]]
         self._ended = set(state["ended"])
-        marks = state.get("marks")
-        self._marks = None if marks is None else tuple((time, idle) for time, idle in marks)
         missing = [entry for entry in self._recent if entry.number >= self._log.next]
         self._check_end(self._log.next + len(missing), state["next"])
         self._append(missing)
+        self._marks = self._log.marks
 
     def _check_end(self, end: int, known: int) -> None:
         """Raise RidgelineError if the log does not end with the entries that the checkpoint knows."""
@@ -227,19 +221,20 @@ class QueuePublisher(Publisher):
         parts = tuple(one.part for one in written if one.part is not None)
         self._ended |= {one.place[0] for one in written if one.ended}
         ends = any(one.ended and len(self._ended) >= one.place[1] for one in written)
-        known = next((one.marks for one in reversed(self._staged) if one.marks is not None), self._marks)
-        marks = _moved(known, written)
         last = self._staged[-1] if self._staged else None
+        known = self._marks if last is None else last.marks
+        marks = _moved(known or (), written)
         number, total = (self._log.next, self._log.total) if last is None else (last.number + 1, last.total)
         taken = [one.control for one in written if one.control is not None]
         controls = {(one.origin, one.number): one for one in taken}
         if parts or ends or controls or marks != known:
             rows = sum(part.rows for part in parts)
             now = self._context.clock.wall()
-            new = marks if marks != known else None
             packed = tuple((one.at_end, base64.b64encode(one.value).decode()) for one in controls.values())
             moved = self._moved and not any(entry.moved for entry in self._staged)
-            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new, packed, moved))
+            self._staged.append(
+                Entry(number, window_id, now, total + rows, parts, ends, marks, packed, moved)
+            )
             number += 1
         with explaining(self._failure):
             self._sync_if_due()
@@ -249,7 +244,6 @@ class QueuePublisher(Publisher):
             "next": number,
             "ended": sorted(self._ended),
             "entries": [list(entry) for entry in (*self._recent, *self._staged)],
-            "marks": marks,
         }
 
     def _check_schema(self, written: Sequence[Written]) -> None:
@@ -283,7 +277,7 @@ class QueuePublisher(Publisher):
             self._staged = [entry for entry in self._staged if entry.window > window_id]
             self._recent += due
             self._moved = self._moved and not any(entry.moved for entry in due)
-            self._marks = next((one.marks for one in reversed(due) if one.marks is not None), self._marks)
+            self._marks = due[-1].marks
             _notify(self._path)
         if self._look_is_due:
             self._look()
