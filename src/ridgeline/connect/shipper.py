@@ -27,7 +27,7 @@ _SILENT_SECONDS = 10.0
 
 
 class Trouble(NamedTuple):
-    """The other side is unavailable. `since`: the first failed attempt, by the wall clock.
+    """The other side is unavailable. `since`: the first failed attempt, by the monotonic clock.
 
     `tries`: the failed attempts; 0: the first one has no answer yet.
     """
@@ -91,7 +91,7 @@ class Shipper:
         self._texts: list[str] = []
         self._trouble: Trouble | None = None
         self._asked_at: float | None = None
-        """When the call of the sink began that runs now, by the wall clock."""
+        """When the call of the sink began that runs now, by the monotonic clock."""
         self.failure: RidgelineError | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"ridgeline-output-{context.operator}", daemon=True
@@ -157,13 +157,13 @@ class Shipper:
             asked_at = self._asked_at
             if self._trouble is not None or asked_at is None:
                 return self._trouble
-            silent = self._context.clock.wall() - asked_at >= _SILENT_SECONDS
+            silent = self._context.clock.monotonic() - asked_at >= _SILENT_SECONDS
             return Trouble(asked_at, 0, "no answer") if silent else None
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
         """Around a call of the sink."""
-        self._asked_at = self._context.clock.wall()
+        self._asked_at = self._context.clock.monotonic()
         try:
             yield
         finally:
@@ -398,7 +398,7 @@ class Shipper:
         """The other side is unavailable."""
         text = masked_and_capped(f"{type(error).__name__}: {error}".strip(), 300)
         with self._state:
-            since, tries = self._trouble[:2] if self._trouble else (self._context.clock.wall(), 0)
+            since, tries = self._trouble[:2] if self._trouble else (self._context.clock.monotonic(), 0)
             self._trouble, self._link.tried = Trouble(since, tries + 1, text), True
             self._state.notify_all()
 

@@ -17,6 +17,7 @@ from ridgeline.api.attributes import OnError
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import is_unavailable
+from ridgeline.connect.outage import Outage
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Shipper, Trouble
 from ridgeline.connect.sink import Sink, SinkContext
@@ -26,7 +27,6 @@ _MOST_SEGMENTS = 4096
 """The most segments that may wait: each commit names all of them."""
 _MOST_SMALL = 64 * 2**10
 """The most characters of waiting segments that a commit holds: beyond they become a file."""
-_REMIND_SECONDS = 60.0
 _SAY_SECONDS = 1.0
 """An interruption that is over sooner is not worth a warning."""
 
@@ -65,7 +65,7 @@ class SinkPublisher(Publisher):
         self._mark_name = state["mark"] if state else run
         self._named = _files_of(waiting)
         self._naming: dict[int, set[str]] = {}
-        self._said: float | None = None
+        self._outage = Outage(context.clock, _SAY_SECONDS)
         stays = bool(state) and state["place"] == self._sink.place()
         written = state["written"] if stays else -1
         if waiting and not stays:
@@ -194,17 +194,15 @@ class SinkPublisher(Publisher):
 
     def _say(self) -> None:
         """Raise what ended the thread; warn of an interruption, its end, and refused rows."""
-        shipper, now = self._running, self._context.clock.wall()
+        shipper = self._running
         shipper.check()
         for text in shipper.take_texts():
             self._context.warn(text)
         trouble = shipper.trouble
-        if trouble is not None and now - trouble.since >= _SAY_SECONDS:
-            if self._said is None or now - self._said >= _REMIND_SECONDS:
-                self._said = now
+        if trouble is not None:
+            if self._outage.goes_on(trouble.since):
                 self._context.warn(self._stuck(trouble))
-        elif trouble is None and self._said is not None:
-            self._said = None
+        elif self._outage.end() is not None:
             self._context.warn(f"{self._sink.place()} takes rows again; {self._amount()}")
 
     def _stuck(self, trouble: Trouble) -> str:
@@ -213,7 +211,9 @@ class SinkPublisher(Publisher):
 
     def _away(self, trouble: Trouble) -> str:
         """In words, in one line: what is unavailable, since when, and the last error."""
-        since = datetime.fromtimestamp(trouble.since, UTC).isoformat(timespec="seconds")
+        clock = self._context.clock
+        began = clock.wall() - (clock.monotonic() - trouble.since)
+        since = datetime.fromtimestamp(began, UTC).isoformat(timespec="seconds")
         if not trouble.tries:
             return f"stuck: {self._sink.place()} has not answered since {since}"
         text = f"stuck: {self._sink.place()} is unavailable since {since} ({trouble.tries} attempts)"
@@ -249,7 +249,7 @@ class SinkPublisher(Publisher):
     @property
     def trouble(self) -> str | None:
         """The place that is unavailable, since when, and the last error; None unless it lasts."""
-        found, now = self._running.trouble, self._context.clock.wall()
+        found, now = self._running.trouble, self._context.clock.monotonic()
         return None if found is None or now - found.since < _SAY_SECONDS else self._away(found)
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:

@@ -97,14 +97,17 @@ class QueueEnumerator(Enumerator):
         self._committed: int | None = None
         self._registered: tuple[int, float] | None = None
         """The position and the time that the registration says."""
-        self._away = ""
-        """Why the queue cannot be read; "" if it can."""
-        self._unregistered: OSError | None = None
-        """Why the position cannot be registered."""
+        self._error: OSError | None = None
+        """Why the queue cannot be read, or the position not be registered."""
 
     @property
     def _path(self) -> str:
         return str(self._operator.path)
+
+    @property
+    def _queue(self) -> str | None:
+        """The id of the queue; None as long as it is not there."""
+        return self._description.get("id")
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
@@ -112,7 +115,7 @@ class QueueEnumerator(Enumerator):
         self._folder = folder_of(self._path)
         if self._operator.when_missing == "wait":
             self._folder.make()
-        self._find()
+        self._description = self._folder.description
         last = None if offset is None else Offset(**offset)
         if self._queue is None and self._operator.when_missing == "fail":
             msg = f"`{context.operator}`: there is no queue in `{self._path}`; start the application "
@@ -139,7 +142,8 @@ class QueueEnumerator(Enumerator):
                 self._folder.forget(last.reader)
         self._register_first()
         self._end_listening = listen(self._path, self._on_append)
-        self._read_ahead(self._log)  # so the first window has what is there
+        with contextlib.suppress(OSError):  # the thread tries again
+            self._read_ahead()  # so the first window has what is there
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
 
@@ -172,21 +176,16 @@ class QueueEnumerator(Enumerator):
     def _begin_at(self, first: int) -> None:
         """Read from this entry on."""
         self._position = first
-        self._follow(LogReader(self._folder, first), deque())
+        self._follow(first)
 
-    def _follow(self, reader: LogReader, waiting: deque[Entry]) -> None:
-        self._log = _Log(reader, waiting)
+    def _follow(self, first: int) -> None:
+        self._log = _Log(LogReader(self._folder, first))
         self._look.set()
 
     def _on_append(self) -> None:
         """Entries were appended. From any thread."""
         self._log.reader.hurry()
         self._look.set()
-
-    def _find(self) -> None:
-        """Learn which queue it is, if it is there. Raises RidgelineError for one of a later format."""
-        self._description = self._folder.description
-        self._queue = self._description.get("id")
 
     def _is_of_application(self) -> bool:
         """Whether the writer is a region of this application, and its log may be broken by a power cut."""
@@ -285,25 +284,23 @@ class QueueEnumerator(Enumerator):
             raise lost
         what = f"queue `{self._path}`: entries {lost.number} to {lost.first - 1} were dropped"
         self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
-        self._follow(LogReader(self._folder, lost.first), log.waiting)
+        self._follow(lost.first)
 
-    def _read_ahead(self, log: _Log) -> None:
-        """Read some entries. While the store of the queue is away there is nothing new."""
+    def _read_ahead(self) -> None:
+        """Read some entries. Raises OSError."""
+        log = self._log
         if log.lost is not None or len(log.waiting) >= _AHEAD:
             return
         entries: list[Entry] = []
         try:
             if self._queue is None:
-                self._find()
+                self._description = self._folder.description
             if self._waits_for_writer:
                 self._look_for_writer()
             else:
                 entries = log.reader.read()
-            self._away = ""
-        except OSError as error:
-            if not self._away:
-                self._log_failure(error)
-            self._away = " ".join(str(error).split())
+        except OSError:
+            raise
         except Exception as error:  # noqa: BLE001  the next window raises it
             log.lost = error
         log.waiting.extend(entries)
@@ -315,10 +312,10 @@ class QueueEnumerator(Enumerator):
     @property
     def problem(self) -> str:
         """Why the queue cannot be read now."""
-        why, error = self._away, self._unregistered
-        if not why and error is not None and error.errno not in FULL:  # a full disk can be read
-            why = " ".join(str(error).split())
-        return mask_text(f"queue `{self._path}` cannot be read: {why}") if why else ""
+        error = self._error
+        if error is None or error.errno in FULL:  # a full disk can be read
+            return ""
+        return mask_text(f"queue `{self._path}` cannot be read: {' '.join(str(error).split())}")
 
     def unreachable(self, context: EnumeratorContext, offset: Any, last: Any) -> str:
         """Entries that were dropped. Those that are there stay from now on, as the registration says."""
@@ -360,15 +357,15 @@ class QueueEnumerator(Enumerator):
             self._look.wait(self._folder.look_seconds)
             self._look.clear()
             try:
-                self._read_ahead(self._log)
+                self._read_ahead()
                 if clock.monotonic() >= register_at:  # also while it reads without a pause
-                    register_at = clock.monotonic() + pause
                     self._register()
-                    self._unregistered = None
+                    register_at = clock.monotonic() + pause
+                self._error = None
             except OSError as error:
-                if self._unregistered is None:
+                if self._error is None:
                     self._log_failure(error)
-                self._unregistered = error
+                self._error = error
                 self._stop.wait(1.0)
 
     def _log_failure(self, error: OSError) -> None:

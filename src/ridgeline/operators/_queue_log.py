@@ -16,7 +16,7 @@ since. The state of the writer has all entries that a power cut may take.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ridgeline.api.errors import RidgelineError
@@ -189,7 +189,11 @@ class LogWriter:
         Raises OSError; it may be called again then.
         """
         self._write_rest()
-        for entry in self._following(entries):
+        for entry in entries:
+            if entry.number < self.next:  # it is there
+                continue
+            if entry.number > self.next:
+                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
             if self._tail and self.files[max(self.files)].is_full(entry, roll_bytes, roll_seconds):
                 self._write_rest()
                 self._bundle()
@@ -197,14 +201,6 @@ class LogWriter:
             self._add(entry)
             self._unwritten.append(entry.number)
         self._write_rest()
-
-    def _following(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Those that are not there yet, one after the other has been noted."""
-        for entry in entries:
-            if entry.number > self.next:
-                raise AssertionError(f"entry {entry.number} cannot follow entry {self.next - 1}")
-            if entry.number == self.next:
-                yield entry
 
     def _write_rest(self) -> None:
         """Write the entries that are not there yet; again, if that has failed."""

@@ -8,10 +8,10 @@ The state keeps each entry until the log is synced. So `open` can append entries
 from __future__ import annotations
 
 import base64
-import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
@@ -36,22 +36,16 @@ _SYNC_ENTRIES = 32
 _SYNC_SECONDS = 1.0
 _FILES = 16
 """About so many bundles of the log share `keep` and `keep_bytes`: the least that is dropped is a share."""
-_LISTENERS: dict[str, set[Callable[[], None]]] = {}
+_LISTENERS: dict[str, list[Callable[[], None]]] = {}
 _OPENED: set[str] = set()
 """The queues that a writer of this process has opened."""
-_LOCK = threading.Lock()
 
 
 def listen(path: str, wake: Callable[[], None]) -> Callable[[], None]:
     """Have `wake` called when this process appends to a queue; returns what ends that."""
-    with _LOCK:
-        _LISTENERS.setdefault(path, set()).add(wake)
-
-    def end() -> None:
-        with _LOCK:
-            _LISTENERS.get(path, set()).discard(wake)
-
-    return end
+    listeners = _LISTENERS.setdefault(path, [])
+    listeners.append(wake)
+    return partial(listeners.remove, wake)
 
 
 def is_opened(path: str) -> bool:
@@ -60,9 +54,7 @@ def is_opened(path: str) -> bool:
 
 
 def _notify(path: str) -> None:
-    with _LOCK:
-        found = tuple(_LISTENERS.get(path, ()))
-    for wake in found:
+    for wake in list(_LISTENERS.get(path, ())):
         wake()
 
 
