@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -144,7 +145,7 @@ class Driver:
 
 def read(folder: QueueFolder, first: int = 0) -> list[int]:
     """The rows of a queue from an entry on."""
-    entries, segments = LogReader(folder, first).read(), folder.segment_reader()
+    entries, segments = chain.from_iterable(iter(LogReader(folder, first).read, [])), folder.segment_reader()
     parts = [part for entry in entries for part in entry.parts]
     batches = (batch for part in parts for batch in segments.read(part))
     return [number for batch in batches for number in batch["n"].to_pylist()]

@@ -36,8 +36,8 @@ class LogReader:
     def __init__(self, folder: QueueFolder, number: int) -> None:
         """`number`: of the first entry to read."""
         self.next = number
-        self.files: set[str] = set()
-        """Those from which the last entries were read, by their names in the queue's folder."""
+        self.file = ""
+        """The one from which the last entries were read, by its name in the queue's folder."""
         self._folder = folder
         self._ahead: list[Entry] = []
         """The next entries, which were read already."""
@@ -45,53 +45,41 @@ class LogReader:
         """How often there was nothing."""
 
     def read(self, limit: int = BUNDLE_ENTRIES) -> list[Entry]:
-        """The next entries that are there, at most so many.
+        """The next entries that are there, of one file, at most so many; none if the next one is not there.
 
-        Raises LostError if the next one was dropped, RidgelineError for a damaged file, OSError.
+        Raises LostError if it was dropped, RidgelineError for a damaged file, OSError.
         """
-        found: list[Entry] = []
         if not self._ahead:
-            self.files.clear()
-        while len(found) < limit:
-            try:
-                if not (self._ahead or self._look()):
-                    break
-            except (OSError, RidgelineError):
-                if not found:
-                    raise
-                break  # what was read is returned, and the next call raises it
-            more, self._ahead = self._ahead[: limit - len(found)], self._ahead[limit - len(found) :]
-            found += more
-            self.next = found[-1].number + 1
+            self._look()
+        found, self._ahead = self._ahead[:limit], self._ahead[limit:]
+        self.next += len(found)
         return found
 
     def hurry(self) -> None:
         """There is something new: the next look lists the log, if it has to."""
         self._looks = 0
 
-    def _look(self) -> bool:
-        """Read the next entry, alone or with others; False if it is not there yet. Raises as `read`."""
+    def _look(self) -> None:
+        """Read the next entry, alone or with others, if it is there. Raises as `read`."""
         name = _entry_name(self.next)
         data = self._folder.get(name)
         if _is_whole(data):
             self._take(name, [_entry(self._folder, name, data, self.next)])
-            return True
+            return
         self._looks += 1
         if self._looks & (self._looks - 1) and self._looks % _LISTS_EACH:
-            return False
+            return
         for _ in range(_TRIES):
             if (bundle := _holding(_bundles(self._folder.names("log")), self.next)) is None:
                 self._refuse_lost()
-                break
+                return
             data = self._folder.get(bundle.name)
             if data is not None:  # else a longer one has taken its place meanwhile
                 self._take(bundle.name, _entries(self._folder, bundle, data, self.next))
-                return True
-        return False
+                return
 
     def _take(self, name: str, entries: list[Entry]) -> None:
-        self._ahead, self._looks = entries, 0
-        self.files.add(name)
+        self._ahead, self._looks, self.file = entries, 0, name
 
     def _refuse_lost(self) -> None:
         """Raise LostError if the next entry was dropped.

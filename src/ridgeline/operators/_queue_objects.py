@@ -173,15 +173,11 @@ def _same(one: bytes, other: bytes) -> bool:
 class ObjectSegmentWriter(SegmentWriter):
     """Writes the rows of each window as an object. For one partition."""
 
-    def __init__(self, folder: ObjectFolder, partition: int) -> None:
-        super().__init__(folder, partition)
-        self._objects = folder
-
     def write(self, batches: Sequence[pa.RecordBatch]) -> Part:
         """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError."""
         data = arrow_stream(batches)
         name = f"p{self._partition}-{uuid.uuid4().hex}.segment"
-        self._objects.put(f"segments/{name}", data)
+        self._folder.put(f"segments/{name}", data)
         return Part(self._partition, name, 0, data.size, sum(map(len, batches)), zlib.crc32(data))
 
 

@@ -16,7 +16,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import UntrustedError
 from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path
-from ridgeline.api.times import NO_TIME, Microseconds, Times, column_times, no_times
+from ridgeline.api.times import NO_TIME, Times, column_times, no_times
 
 _TIMES = b"ridgeline.times"
 _COLUMN = b"column:"
@@ -68,22 +68,17 @@ def united(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 
 def _alike(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """All with columns of times, as many as one of them needs."""
-    divided = [divided_times(batch) for batch in batches]
-    every: list[tuple[pa.RecordBatch, Times]] = []
-    for batch, times in divided:
-        found = Times(_column(batch, times)) if isinstance(times, str) else times
-        every.append((batch, Times(no_times(len(batch))) if found is None else found))
-    if any(times.oldest is not None for _, times in every):
-        every = [
-            (batch, times if times.oldest is not None else Times(times.newest, times.newest))
-            for batch, times in every
-        ]
-    return [_with_columns(batch, times) for batch, times in every]
-
-
-def _column(batch: pa.RecordBatch, name: str) -> Microseconds:
-    return column_times(batch.column(batch.schema.get_field_index(name)))
+    """All with columns of both times."""
+    found = []
+    for batch in batches:
+        rows, times = divided_times(batch)
+        if times is None:
+            times = Times(no_times(len(rows)))
+        elif isinstance(times, str):
+            times = Times(column_times(rows.column(times)))
+        oldest = times.newest if times.oldest is None else times.oldest
+        found.append(_with_columns(rows, Times(times.newest, oldest)))
+    return found
 
 
 def divided_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Times | str | None]:

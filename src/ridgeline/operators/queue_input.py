@@ -62,7 +62,7 @@ class _Place:
                 msg += "has read it; `path` must be a folder that all hosts share"
                 raise RidgelineError(msg) if self.folder.description else FileNotFoundError(msg)
             found += more
-            self.logs |= self._log.files
+            self.logs.add(self._log.file)
         return found
 
 
