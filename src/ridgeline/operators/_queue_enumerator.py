@@ -18,8 +18,8 @@ from ridgeline.api.support.files import FULL
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
-from ridgeline.connect.window_output import safe_name, write_failure
-from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition
+from ridgeline.connect.window_output import write_failure
+from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition, reader_name
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
@@ -134,7 +134,7 @@ class QueueEnumerator(Enumerator):
         else:  # rows stay as long as it has said nothing else
             self._first = 0 if self._waits_for_writer else self._beginning()
         self._begin_at(self._first)
-        self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
+        self._name = f"{reader_name(context.application, context.operator)}-{context.run_id}"
         self._committed = self._first
         if last is not None:
             self._check_last(last)

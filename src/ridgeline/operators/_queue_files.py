@@ -30,6 +30,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import FULL, sync_above, sync_folder
 from ridgeline.api.support.sealed import checked, checksum, seal, unseal
 from ridgeline.api.times import Mark
+from ridgeline.connect.window_output import safe_name
 
 FORMAT = 6
 """Of the files. Those of other ones are refused."""
@@ -215,6 +216,10 @@ class QueueFolder:
         """The names of all readers that have registered. Raises OSError."""
         return [name.removesuffix(".json") for name in self.names("readers") if name.endswith(".json")]
 
+    def runs_of(self, reader: str) -> list[str]:
+        """The names under which a reader has registered: one for each of its runs. Raises OSError."""
+        return [name for name in self.readers_known() if reader_of(name) == reader]
+
     def registered(self, reader: str) -> ReaderPosition:
         """What a reader has registered. Raises OSError, RidgelineError."""
         if (data := self.settled(f"readers/{reader}.json")) is None:
@@ -267,6 +272,16 @@ def sealed(name: str, content: Mapping[str, Any]) -> bytes:
 def unsealed(path: str, data: bytes) -> dict[str, Any]:
     """What `sealed` was given. Raises RidgelineError for a damaged file, or one of another format."""
     return unseal(path.rpartition("/")[2], data, f"`{path}`", FORMAT)
+
+
+def reader_name(application: str, operator: str) -> str:
+    """The name of a reader; each of its runs registers with `-` and its id behind it."""
+    return f"{safe_name(application)}.{safe_name(operator)}"
+
+
+def reader_of(registration: str) -> str:
+    """The name of the reader that has registered so."""
+    return registration.rpartition("-")[0]
 
 
 class ReaderPosition(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ridgeline.api.columns.schema import Schema
-from ridgeline.connect.window_output import safe_name
-from ridgeline.operators._queue_files import QueueFolder
+from ridgeline.operators._queue_files import QueueFolder, reader_name
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators.queue_input import QueueInput
@@ -18,8 +17,8 @@ def queue_writer(path: str, keep: float | str, readers: Sequence[str], applicati
 
     Rows wait for each of them, also for one that has not started yet.
     """
-    prefixes = tuple(f"{safe_name(application)}.{safe_name(reader)}" for reader in readers)
-    return QueueOutput(path=path, keep=keep, readers=prefixes)
+    names = tuple(reader_name(application, reader) for reader in readers)
+    return QueueOutput(path=path, keep=keep, readers=names)
 
 
 def queue_reader(path: str, schema: Schema) -> QueueInput[object]:
@@ -27,22 +26,10 @@ def queue_reader(path: str, schema: Schema) -> QueueInput[object]:
     return QueueInput(path=path, schema=schema.type, when_missing="wait")
 
 
-def is_known(path: str, application: str, reader: str) -> bool:
-    """Whether an operator has registered as a reader of a queue. Raises OSError."""
-    return bool(_known(path, application, reader))
-
-
-def _known(path: str, application: str, reader: str) -> list[str]:
-    """The names under which an operator has registered: one for each of its runs."""
-    name = f"{safe_name(application)}.{safe_name(reader)}-"
-    names = folder_of(path).readers_known()
-    return [one for one in names if one.startswith(name) and "-" not in one[len(name) :]]
-
-
 def is_read(path: str, application: str, reader: str) -> bool:
     """Whether an operator has committed all that is in a queue. Raises OSError."""
     folder = folder_of(path)
-    positions = [folder.registered(one).next for one in _known(path, application, reader)]
+    positions = [folder.registered(one).next for one in folder.runs_of(reader_name(application, reader))]
     return not _holds_rows(folder, max(positions, default=None))
 
 

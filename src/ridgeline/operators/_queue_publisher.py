@@ -25,7 +25,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, explaining, publish_failure
-from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition, reader_of
 from ridgeline.operators._queue_log import LogWriter
 from ridgeline.operators._queue_objects import folder_of
 
@@ -90,11 +90,6 @@ def _moved(known: tuple[Mark, ...], written: Sequence[Written]) -> tuple[Mark, .
 def _unsynced(state: Any) -> int:
     """The first entry that a power cut may have taken: the state has it."""
     return int(state["entries"][0][0]) if state["entries"] else int(state["next"])
-
-
-def _is_of(registration: str, reader: str) -> bool:
-    """Whether a registration is of a run of this reader."""
-    return registration.rpartition("-")[0] == reader
 
 
 class QueuePublisher(Publisher):
@@ -327,10 +322,9 @@ class QueuePublisher(Publisher):
             except RidgelineError as error:
                 self._warn(f"queue `{self._path}`: {error}")
                 found.append(ReaderPosition(name, 0, 0.0))
-        first = next(iter(self._log.files), 0)
-        for reader in self._output.readers:
-            if not any(_is_of(one.name, reader) for one in found):
-                found.append(ReaderPosition(reader, first, self._context.clock.wall()))
+        first, known = next(iter(self._log.files), 0), {reader_of(one.name) for one in found}
+        absent = [reader for reader in self._output.readers if reader not in known]
+        found += [ReaderPosition(reader, first, self._context.clock.wall()) for reader in absent]
         return sorted(found, key=lambda one: one.next)
 
     def _forget_former_readers(self) -> None:
@@ -340,7 +334,7 @@ class QueuePublisher(Publisher):
             return
         own = readers[0].partition(".")[0]
         for name in self._folder.readers_known():
-            if name.startswith(f"{own}.") and not any(_is_of(name, reader) for reader in readers):
+            if name.startswith(f"{own}.") and reader_of(name) not in readers:
                 self._context.check_owner()
                 self._folder.forget(name)
 

@@ -20,8 +20,9 @@ from ridgeline.engine.driver.checkpoint.run_description import (
     write_regions,
 )
 from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.operators._queue_files import reader_name
 from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._queue_pair import is_known, is_read_by_all, queue_reader, queue_writer
+from ridgeline.operators._queue_pair import is_read_by_all, queue_reader, queue_writer
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import QueueEdge, Region, renamed
@@ -176,7 +177,10 @@ def refuse_lost(
         if one.name not in names or read_if_there(storage, _description_of(one.number)) is not None:
             continue
         wrote = any(folder_of(path_of(root, edge)).logs() for edge in one.region.writes)
-        if wrote or any(is_known(path_of(root, edge), application, edge.reader) for edge in one.region.reads):
+        if wrote or any(
+            folder_of(path_of(root, edge)).runs_of(reader_name(application, edge.reader))
+            for edge in one.region.reads
+        ):
             msg = f"`{one.folder}` is gone, the checkpoint of region `{one.name}`, whose queues are there: "
             msg += "restore it from a copy, or give another `--checkpoint`"
             raise CheckpointError(msg)

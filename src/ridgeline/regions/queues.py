@@ -14,10 +14,9 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.masking import mask_text
-from ridgeline.connect.window_output import safe_name
 from ridgeline.measure.answers.regions import WaitingAnswer
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
-from ridgeline.operators._queue_files import LostError
+from ridgeline.operators._queue_files import LostError, reader_name
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.plan.region import QueueEdge
@@ -182,8 +181,7 @@ class QueueMeter:
         self.keep_seconds: float | None = None if keep is None else parse_duration(keep)
         self.keep_bytes: int | None = getattr(operator, "keep_bytes", None)
         self._path = queue_path(edge, writer)
-        application = reader.plan.logical.application
-        self._name = f"{safe_name(application)}.{safe_name(edge.reader)}"
+        self._name = reader_name(reader.plan.logical.application, edge.reader)
         self._lock = threading.Lock()
         self._partitions: dict[int, int] = {}
         """Of each id that the reader has had, how many partitions it had then."""
@@ -248,15 +246,11 @@ class QueueMeter:
         if log is None or now - self._looked < log.folder.readers_look_seconds:
             return self._position
         self._looked = now
-        found: list[tuple[float, int]] = []
         try:
-            for name in log.folder.readers_known():
-                if name.rpartition("-")[0] == self._name:
-                    said = log.folder.registered(name)
-                    found.append((said.seen, said.next))
+            found = [log.folder.registered(name) for name in log.folder.runs_of(self._name)]
         except (OSError, RidgelineError):
             return self._position  # it is being replaced, or out of reach for a moment
-        self._position = max(found, default=(0.0, 0))[1]
+        self._position = max(((one.seen, one.next) for one in found), default=(0.0, 0))[1]
         return self._position
 
 

@@ -23,7 +23,6 @@ from ridgeline.operators import (
     _queue_files,
     _queue_log,
     _queue_publisher,
-    queue_output,
 )
 from support.simulation.disk import Disk, File
 from support.simulation.process import Process
@@ -174,9 +173,6 @@ class SimulatedPath:
     def exists(self) -> bool:
         return self._text in SYSTEM.disk.names
 
-    def stat(self) -> Any:
-        return SimpleNamespace(st_mtime_ns=SYSTEM.appended)
-
     def read_bytes(self) -> bytes:
         SYSTEM.process.point("queue read")
         return bytes(SYSTEM.file(self._text).data)
@@ -209,9 +205,6 @@ class SimulatedPath:
         SYSTEM.process.point("queue list")
         names = sorted(SYSTEM.disk.folders.get(self._text, ()))
         return [self / name for name in names if fnmatch.fnmatchcase(name, pattern)]
-
-    def iterdir(self) -> list[SimulatedPath]:
-        return self.glob("*")
 
 
 def _open(path: object, _flags: int, _mode: int = 0o777) -> int:
@@ -350,9 +343,7 @@ def queue_patches(roll_entries: int, segment_bytes: int) -> Iterator[tuple[Any, 
     yield _queue_files, "pa", _Arrow()
     yield _queue_files, "sync_folder", _sync_folder
     yield _queue_files, "sync_above", _sync_above
-    for module in (_queue_files, queue_output):
-        if hasattr(module, "SegmentWriter"):
-            yield module, "SegmentWriter", _SegmentWriter
+    yield _queue_files, "SegmentWriter", _SegmentWriter
     yield _queue_files, "uuid", SimpleNamespace(uuid4=_uuid)
     yield _queue_log, "BUNDLE_ENTRIES", roll_entries
     yield _queue_files, "SEGMENT_BYTES", segment_bytes
