@@ -20,7 +20,7 @@ from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import write_failure
 from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition, reader_name
-from ridgeline.operators._queue_log import LogReader
+from ridgeline.operators._queue_log import BUNDLE_ENTRIES, LogReader
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
 
@@ -143,7 +143,8 @@ class QueueEnumerator(Enumerator):
         self._register_first()
         self._end_listening = listen(self._path, self._on_append)
         with contextlib.suppress(OSError):  # the thread tries again
-            self._read_ahead()  # so the first window has what is there
+            while len(self._log.waiting) < BUNDLE_ENTRIES and self._read_ahead():  # for the first window
+                pass
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
 
@@ -286,11 +287,11 @@ class QueueEnumerator(Enumerator):
         self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
         self._follow(lost.first)
 
-    def _read_ahead(self) -> None:
-        """Read some entries. Raises OSError."""
+    def _read_ahead(self) -> bool:
+        """Read some entries; True if there may be more. Raises OSError."""
         log = self._log
         if log.lost is not None or len(log.waiting) >= _AHEAD:
-            return
+            return False
         entries: list[Entry] = []
         try:
             if self._queue is None:
@@ -306,8 +307,7 @@ class QueueEnumerator(Enumerator):
         log.waiting.extend(entries)
         if entries or log.lost is not None:
             self._context.wake()
-        if entries:  # there may be more
-            self._look.set()
+        return bool(entries)
 
     @property
     def problem(self) -> str:
@@ -357,7 +357,8 @@ class QueueEnumerator(Enumerator):
             self._look.wait(self._folder.look_seconds)
             self._look.clear()
             try:
-                self._read_ahead()
+                if self._read_ahead():
+                    self._look.set()
                 if clock.monotonic() >= register_at:  # also while it reads without a pause
                     self._register()
                     register_at = clock.monotonic() + pause
