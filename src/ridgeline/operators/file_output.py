@@ -105,7 +105,7 @@ class FileOutput(AtPath, WindowOutput):
 
     Each window and partition writes a hidden segment. After the commit, all unpublished segments become one
     published file, which appears atomically. This happens when the oldest segment is `roll_seconds` old (0:
-    in every window), when they have `roll_bytes` together, and at every start and end. Published files are
+    in every window), when they have `roll_bytes` together, and at every orderly end. Published files are
     called `<operator>-<run id>-<first window>-<last window>.<format>`. Readers may move or delete them.
 
     The hidden folder `.ridgeline` stays, with one empty file for each run. A restarted run that does not find
