@@ -175,11 +175,10 @@ class Shipper:
             texts, self._texts = self._texts, []
             return texts
 
-    def drain(self, seconds: float) -> bool:
-        """Wait until all is written; False if it takes longer, or cannot be."""
+    def drain(self, seconds: float) -> None:
+        """Wait until all is written, unless it takes longer, or cannot be."""
         with self._state:
             self._state.wait_for(lambda: not self.waiting or self.failure is not None, seconds)
-            return not self.waiting
 
     def stop(self) -> None:
         """End the thread after the write that is under way; a write that hangs is not waited for.
@@ -416,8 +415,6 @@ class Shipper:
             self._state.notify_all()
 
     def _close(self) -> None:
-        self._link.prepared = -1
-        if self._link.is_open:
-            self._link.is_open = False
+        self._link.prepared, self._link.is_open = -1, False
         with suppress(Exception):
             self._sink.close()

@@ -281,7 +281,7 @@ class QueueEnumerator(Enumerator):
         if log.waiting or log.lost is None:
             return
         lost = log.lost
-        if not isinstance(lost, LostError) or self._operator.when_lost == "fail" or lost.first is None:
+        if not isinstance(lost, LostError) or self._operator.when_lost == "fail":
             raise lost
         what = f"queue `{self._path}`: entries {lost.number} to {lost.first - 1} were dropped"
         self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")

@@ -306,13 +306,13 @@ def replace_file(path: Path, data: bytes | pa.Buffer, *, sync: bool = False) -> 
 
 
 class LostError(RidgelineError):
-    """Entries were dropped before this reader has read them. `first`: the oldest that is there, if any."""
+    """Entries were dropped before this reader has read them. `first`: the oldest that is there."""
 
-    def __init__(self, root: Path | str, number: int, first: int | None) -> None:
-        there = "none is there" if first is None else f"the oldest that is there is entry {first}"
+    def __init__(self, root: str, number: int, first: int) -> None:
         super().__init__(
-            f"queue `{root}` has no entry {number} any more, {there}: it was dropped, since it was not read "
-            "in time (`keep`, `keep_bytes`); to go on with the oldest one, set `when_lost` to `skip`"
+            f"queue `{root}` has no entry {number} any more, the oldest that is there is entry {first}: it "
+            "was dropped, since it was not read in time (`keep`, `keep_bytes`); to go on with the oldest "
+            "one, set `when_lost` to `skip`"
         )
         self.number, self.first = number, first
 

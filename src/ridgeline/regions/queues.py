@@ -95,15 +95,14 @@ class QueueLog:
             while entries := self._reader.read():
                 for entry in entries:
                     if not self._times and self.first == entry.number:
-                        rows = sum(part.rows for part in entry.parts)
-                        self._before = entry.total - rows, 0
+                        self._before = entry.total - entry.rows, 0
                     size = (self._sizes[-1] if self._sizes else self._before[1]) + entry.size
                     self._times.append(entry.time)
                     self._windows.append(entry.window)
                     self._totals.append(entry.total)
                     self._sizes.append(size)
-        except LostError:
-            self._begin(self.folder.logs()[0])
+        except LostError as lost:
+            self._begin(lost.first)
         self._forget(len(self._times) - _MOST_KEPT)
 
     def _begin(self, first: int) -> None:
