@@ -34,8 +34,7 @@ class SlotAttempt:
 class SlotAttempts:
     """The attempts that were begun, by window: what lateness, hangs and speculation are told from.
 
-    `stages`: of the containers that report each. The thread of windows changes it, the watchdog's looks.
-    What that reads are copies: a thread of windows that hangs holds no lock that the watchdog waits for.
+    `stages`: of the containers that report each.
     """
 
     def __init__(self, stages: Mapping[int, int]) -> None:
@@ -92,14 +91,14 @@ class SlotAttempts:
         return attempt
 
     def runs(self, window_id: int, attempt: int) -> bool:
-        """True if this attempt is in flight. From any thread."""
+        """True if this attempt is in flight."""
         known = self._flight.get(window_id)
         return known is not None and known.request.attempt == attempt
 
     @property
     def oldest(self) -> SlotAttempt | None:
-        """The attempt at the first window under way, None if none was sent. From any thread."""
-        sent = [one for one in list(self._flight.values()) if one.sent is not None]
+        """The attempt at the first window under way, None if none was sent."""
+        sent = [one for one in self._flight.values() if one.sent is not None]
         return min(sent, key=lambda one: one.request.window_id, default=None)
 
     @property

@@ -101,12 +101,12 @@ def test_heartbeats_of_many_workers_come_less_often_and_in_time_for_the_watchdog
 
 
 def test_what_a_network_refuses_is_reported(taken):
-    taken.heartbeats.all_read({"unauthenticated": 0})
-    taken.heartbeats.all_read({"unauthenticated": 2})
+    taken.heartbeats.report({"unauthenticated": 0})
+    taken.heartbeats.report({"unauthenticated": 2})
     taken.clock.advance(1.0)
-    taken.heartbeats.all_read({"unauthenticated": 5})
+    taken.heartbeats.report({"unauthenticated": 5})
     assert taken.refused() == {"unauthenticated": 5}
-    taken.heartbeats.all_read({"unauthenticated": 6})
+    taken.heartbeats.report({"unauthenticated": 6})
     assert taken.refused() == {"unauthenticated": 5}, "one event a second"
     taken.heartbeats.close()
     assert taken.refused() == {"unauthenticated": 6}
@@ -121,22 +121,13 @@ def test_workers_are_known_as_long_as_they_are_connected(taken):
     assert taken.heartbeats.workers() == []
 
 
-def test_no_worker_is_called_silent_while_others_may_be_unread(taken):
-    taken.heartbeats.take("slot 1", BEAT)
-    taken.clock.advance(30.0)
-    assert taken.heartbeats.workers() == []
-    taken.heartbeats.take("slot 1", BEAT)
-    taken.heartbeats.all_read({})
-    assert [worker.silent_seconds for worker in taken.heartbeats.workers()] == [0.0]
-
-
 def test_an_observer_that_raises_does_not_end_it():
     def observe(_event):
         raise RuntimeError
 
     heartbeats = Heartbeats(observe, CLOCK)
     heartbeats.take("slot 1", BEAT)
-    heartbeats.all_read({})
+    heartbeats.report({})
     assert len(heartbeats.workers()) == 1
 
 

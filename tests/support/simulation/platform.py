@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import watchdog
 from ridgeline.engine.driver.checkpoint import folder, journal
 from ridgeline.engine.driver.run import changes
 from ridgeline.engine.driver.slots import contents
@@ -164,19 +161,6 @@ class Platform:
         return str(error)
 
 
-class _NoThread:
-    """The watchdog's: what hangs in a simulation must be found by itself."""
-
-    def __init__(self, **_named: object) -> None:
-        pass
-
-    def start(self) -> None:
-        """Nothing runs."""
-
-    def join(self, _seconds: float) -> None:
-        """Nothing has run."""
-
-
 def _distribute(contents: SlotContents, plan: Plan, placement: Sequence[object]) -> list[ShippedPlan]:
     """Write a file in the place of the code: containers of a simulation are made of the plan in memory."""
     world = contents.storage._process.world  # type: ignore[attr-defined]
@@ -193,7 +177,6 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield journal, "PICTURES", 1
     yield journal, "PICTURE_RECORDS", 3
     yield folder, "OLD_SEGMENTS", 1
-    yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
     yield changes, "ThreadPoolExecutor", Here
     yield contents, "ThreadPoolExecutor", Here
     yield _segments, "OutputFiles", SimulatedOutputFiles

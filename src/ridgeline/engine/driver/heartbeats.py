@@ -29,7 +29,6 @@ _MOST_OF_ALL = 2_000
 """The most heartbeats a second of all workers together: each one costs the driver about 0.1 ms."""
 _LEAST_IN_TIMEOUT = 4
 """The fewest heartbeats of a worker in `heartbeat_timeout`."""
-_DEAF_SECONDS = 5.0
 _REPORT_SECONDS = 1.0
 
 
@@ -55,7 +54,7 @@ class Heartbeats:
     `observe` gets them, with `at` the time of receipt; of those of a committed window, which are late, the
     clock. It gets MessagesRefused for what the network has refused, one a second and reason at most.
     `log` has what operators have said.
-    The thread that reads the network calls `take`, `lost` and `all_read`; any thread calls the others.
+    The thread that reads the network calls it; any thread `follow` and `stack_of`.
     """
 
     def __init__(
@@ -73,8 +72,6 @@ class Heartbeats:
         self._report_at = -math.inf
         self._committed = -1
         self._lasts: dict[Hashable, tuple[float, ContainerHeartbeat]] = {}
-        self._read = clock.monotonic()
-        """When all that had come was read: the thread that reads may be busy for long."""
 
     def take(self, worker: Hashable, figures: ContainerHeartbeat | ProcessLines) -> None:
         """Take in a heartbeat of a worker, or what its operators have said."""
@@ -94,10 +91,10 @@ class Heartbeats:
         """The connection to a worker is lost."""
         self._lasts.pop(worker, None)
 
-    def all_read(self, refused: Mapping[str, int]) -> None:
-        """All that had come is read. `refused`: by the network so far, by reason."""
-        self._refused, self._read = refused, self._clock.monotonic()
-        if self._read >= self._report_at:
+    def report(self, refused: Mapping[str, int]) -> None:
+        """Report what the network has refused, once a second. `refused`: so far, by reason."""
+        self._refused = refused
+        if self._clock.monotonic() >= self._report_at:
             self._report()
 
     def close(self) -> None:
@@ -116,19 +113,17 @@ class Heartbeats:
                 with contextlib.suppress(Exception):
                     self._observe(MessagesRefused(self._clock.wall(), reason, count=more))
 
+    def workers(self) -> list[Worker]:
+        """The workers that are connected, each with its last heartbeat."""
+        now = self._clock.monotonic()
+        return [Worker(now - when, beat) for when, beat in self._lasts.values()]
+
     # Any thread ---------------------------------------------------------------------------------------------
 
     def follow(self, event: RunEvent) -> None:
         """Take in an event of the run: heartbeats of windows up to a committed one are late."""
         if isinstance(event, WindowCommitted):
             self._committed = max(self._committed, event.window_id)
-
-    def workers(self) -> list[Worker]:
-        """The workers that are connected, each with its last heartbeat; none while others may be unread."""
-        now = self._clock.monotonic()
-        if now - self._read > _DEAF_SECONDS:
-            return []
-        return [Worker(now - when, beat) for when, beat in list(self._lasts.values())]
 
     def stack_of(self, host: str, pid: int) -> str | None:
         """The stacks of the threads of a worker on this host that is connected; None of any other process.

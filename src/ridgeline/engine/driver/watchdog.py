@@ -1,4 +1,4 @@
-"""The watchdog: ends workers that hang, and the attempt at a window that waits for them.
+"""The watchdog: finds workers that hang, and with them the attempt at a window that waits for them.
 
 Three rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
 native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
@@ -10,19 +10,13 @@ A slot that works is left alone. If it is at one record for long, that is said.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import signal
 import socket
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
-from ridgeline.engine.process import stacks
 from ridgeline.engine.process.black_box import turn_of
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
 from ridgeline.measure.wording.units import duration, plural
@@ -31,8 +25,8 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.stram.lateness import Overdue
 from ridgeline.stram.slot_attempts import SlotAttempts
 
-_LOOK_SECONDS = 1.0
-_DEAF_SECONDS = 5.0
+_STOPPED_SECONDS = 5.0
+"""A driver that has not looked for longer stood still: what workers have sent may lie unread."""
 _LONG_SECONDS = 10.0
 """A callback that takes longer for one record is named, and again whenever that is four times as long."""
 _AGAIN = 4
@@ -58,9 +52,10 @@ class Stuck:
 
 
 class Hangs:
-    """Finds workers that hang. It has no thread and no clock: `Watchdog` calls `look` once a second.
+    """Finds workers that hang. It has no thread and no clock: `look` is called once a second.
 
-    Times are seconds of one clock.
+    The thread that reads what workers send calls it. Another one would see no more: while nothing is read,
+    nobody knows who is silent. Times are seconds of one clock.
     """
 
     def __init__(
@@ -69,11 +64,8 @@ class Hangs:
         run_id: str,
         attempts: SlotAttempts,
         process_of: Callable[[int], Process | None],
-        *,
-        hears: bool = True,
     ) -> None:
-        """`process_of`: where a container lives; None if its slot is lost. `hears`: heartbeats come."""
-        self._hears = hears
+        """`process_of`: where a container lives; None if its slot is lost."""
         self._application = plan.logical.application
         self._run_id = run_id
         self._attempts = attempts
@@ -81,7 +73,6 @@ class Hangs:
         self._since = self._looked = self._worked = 0.0
         self._progress: dict[Process, tuple[object, float]] = {}
         self._process_of = process_of
-        self._read = self._counts_from = 0.0
         self._said: dict[Process, float] = {}
         """After how long in its callback a process is named next."""
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
@@ -91,30 +82,22 @@ class Hangs:
             container.id: container.operators[0] for container in plan.execution.containers
         }
 
-    def all_read(self, now: float, *, rows_come: bool) -> None:
-        """All that slots have sent is read. `rows_come`: containers may still wait for rows of Spark.
+    def look(self, workers: Sequence[Worker], now: float, *, rows_come: bool = False) -> Stuck | None:
+        """The first worker that hangs now, None if none does.
 
-        Time in which they wait, or in which nothing was read, does not count for what they do not end.
+        `rows_come`: containers may wait for rows of Spark, which is no fault of theirs.
         """
-        if rows_come or now - self._read > _DEAF_SECONDS:
-            self._counts_from = now
-        self._read = now
-
-    def look(self, workers: Sequence[Worker], now: float) -> Stuck | None:
-        """The first worker that hangs now, None if none does."""
         attempt = self._attempts.oldest
         if attempt is None:
             return None
         if self._busy_since != self._attempts.busy_since:
             self._busy_since = self._since = self._looked = self._attempts.busy_since
             self._progress = {}
-        if (
-            now - self._looked > self.timeout / 2 + _LOOK_SECONDS
-        ):  # this process was stopped: heartbeats may lie unread
+        if now - self._looked > _STOPPED_SECONDS:
             self._since = now
             self._progress = {}
         self._looked = now
-        if any(worker.beat.at_work for worker in workers):
+        if rows_come or any(worker.beat.at_work for worker in workers):
             self._worked = now
         for worker in workers:
             if min(worker.silent_seconds, now - self._since) >= self.timeout:
@@ -138,9 +121,7 @@ class Hangs:
 
     def _late(self, workers: Sequence[Worker], now: float) -> Stuck | None:
         """The slot of a container that does not end a window, with the operator that is in turn there."""
-        if now - self._read > _DEAF_SECONDS or not self._hears:
-            return None  # what they have ended may lie unread, and nobody knows who works
-        late = self._overdue.look(self._attempts, now, max(self._since, self._counts_from, self._worked))
+        late = self._overdue.look(self._attempts, now, max(self._since, self._worked))
         process = None if late is None else self._process_of(late.container)
         if late is None or process is None:
             return None
@@ -233,77 +214,3 @@ def _long_text(operator: PhysicalOperator, report: RunningOperator, stack: str) 
     remedy = "it goes on; the attribute `callback_timeout` would end it"
     took = f"took {duration(report.callback_seconds)} so far"
     return f"{what} of `{operator.title}` {took}{where}{record}; {remedy}"
-
-
-class Watchdog:
-    """Looks once a second while a window runs, in a thread of its own, and ends workers that hang.
-
-    `take` then says why. `workers` answers as `Heartbeats.workers`. `end` has Spark end the task
-    that a process runs. A process on this host is killed at once, after its stacks were read. `say` gets what
-    takes long: operator and text.
-    """
-
-    def __init__(
-        self,
-        hangs: Hangs,
-        workers: Callable[[], Sequence[Worker]],
-        end: Callable[[Stuck], None],
-        clock: Clock,
-        say: Callable[[int, str], None],
-    ) -> None:
-        self._say = say
-        self._ended: dict[Process, Failure] = {}
-        """Why each worker was ended, until somebody has asked for that."""
-        self._hangs = hangs
-        self._workers = workers
-        self._end_task = end
-        self._clock = clock
-        self._busy = threading.Lock()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="ridgeline-watchdog", daemon=True)
-        self._thread.start()
-
-    def watch(self, hangs: Hangs) -> None:
-        """Watch the containers of another plan from now on."""
-        with self._busy:
-            self._hangs = hangs
-
-    def all_read(self, *, rows_come: bool) -> None:
-        """As `Hangs.all_read`; to be called again and again."""
-        self._hangs.all_read(self._clock.monotonic(), rows_come=rows_come)
-
-    def take(self, host: str, pid: int) -> Failure | None:
-        """Why a process was ended, if it was; once. It looks again once that was asked of all."""
-        with self._busy:
-            return self._ended.pop((host, pid), None)
-
-    def kill(self, stuck: Stuck) -> None:
-        """End a worker since a user asks for it."""
-        with self._busy:
-            self._end(stuck)
-
-    def close(self) -> None:
-        """Look no more."""
-        self._over.set()
-        self._thread.join(5.0)
-
-    def _watch(self) -> None:
-        while not self._clock.wait(min(_LOOK_SECONDS, self._hangs.timeout / 4), self._over):
-            workers = self._workers()
-            with self._busy:
-                stuck = None if self._ended else self._hangs.look(workers, self._clock.monotonic())
-                if stuck is not None:
-                    self._end(stuck)
-                long = self._hangs.long_callbacks(workers)
-            for operator, text in long:
-                self._say(operator, text)
-
-    def _end(self, stuck: Stuck) -> None:
-        own = stuck.host == _HOST
-        stack = (stacks.dump(stuck.pid, self._clock) if own else None) or stuck.failure.traceback
-        self._ended[stuck.host, stuck.pid] = replace(stuck.failure, traceback=stack)
-        with contextlib.suppress(Exception):  # the job may have ended meanwhile
-            self._end_task(stuck)
-        if own and stacks.is_worker(stuck.pid):
-            with contextlib.suppress(OSError):
-                os.kill(stuck.pid, signal.SIGKILL)

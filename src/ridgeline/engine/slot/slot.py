@@ -142,38 +142,6 @@ class _Ready(NamedTuple):
     busy: tuple[float, ...]
 
 
-class WaitingInputs:
-    """The containers whose inputs wait for tuples from outside, and which of them have none."""
-
-    def __init__(self) -> None:
-        self.containers: frozenset[int] = frozenset()
-        self._idle: set[int] = set()
-        """Containers whose inputs had nothing to emit in their last window."""
-        self._awake = False
-
-    def ran(self, container: int, *, idle: bool) -> None:
-        """One of the containers has run a window; `idle`: its inputs had nothing to emit."""
-        if idle:
-            self._idle.add(container)
-        else:
-            self._idle.discard(container)
-
-    def wake(self) -> None:
-        """An input has something to emit: that is news only after a report of the contrary."""
-        self._awake = bool(self._idle)
-
-    def take_awake(self) -> bool:
-        """True once after `wake`."""
-        awake, self._awake = self._awake, False
-        if awake:
-            self._idle.clear()
-        return awake
-
-    def clear(self) -> None:
-        """All attempts are void."""
-        self._idle.clear()
-
-
 class Slot:
     """The state of one slot.
 
@@ -202,7 +170,10 @@ class Slot:
         self._to_commit: int | None = None
         self._wants_commits = False
         self._output = SlotOutput(number, clock)
-        self._inputs = WaitingInputs()
+        self._waiting: frozenset[int] = frozenset()
+        """The containers whose inputs wait for tuples from outside."""
+        self._idle = self._awake = False
+        """An input had nothing to emit, as a report has said; since then it has something."""
         self.busy = BusyTimes(clock)
 
     @property
@@ -248,7 +219,7 @@ class Slot:
 
     def awake(self) -> None:
         """An input has something to emit. STRAM gets a message if a report said the contrary."""
-        self._inputs.wake()
+        self._awake, self._idle = self._awake or self._idle, False
 
     def from_feeder(self, run: int, fed: Fed, size_bytes: int) -> bool:
         """Take in rows that a run of a task sends; False if nothing more of it is needed.
@@ -285,7 +256,7 @@ class Slot:
         """Host other containers. None of them runs before a `RunAttempt` with states."""
         self._output.to_stram += self._call_committed()  # some may be gone then
         self._void_attempts()
-        self._next, self._slots, self._inputs.containers = {}, message.slots, frozenset()
+        self._next, self._slots, self._waiting = {}, message.slots, frozenset()
         self._wiring = Wiring(self._number, {}, {})
         try:
             self._hosting.host(message)
@@ -295,9 +266,7 @@ class Slot:
         else:
             specs = self._hosting.specs
             self._next = dict.fromkeys(specs, NOT_READY)
-            self._inputs.containers = frozenset(
-                number for number, spec in specs.items() if spec.waits_for_tuples
-            )
+            self._waiting = frozenset(number for number, spec in specs.items() if spec.waits_for_tuples)
             self._wants_commits = any(spec.wants_commit for spec in specs.values())
 
     def _prepare(self, message: Prepare) -> None:
@@ -326,7 +295,7 @@ class Slot:
         if not self._next:
             self._attempts.end(window_id, number)
             return
-        if self._inputs.containers:
+        if self._waiting:
             run = replace(run, request=replace(run.request, ends=self._ends()))
         attempt.position, attempt.left = self._count, len(self._next)
         self._begun[self._count] = (attempt, run)
@@ -366,7 +335,7 @@ class Slot:
             self._attempts.end(attempt.window_id, attempt.number)
         self._begun.clear()
         self._ready.clear()
-        self._inputs.clear()
+        self._idle = self._awake = False
         self._doomed = math.inf
 
     # Running ------------------------------------------------------------------------------------------------
@@ -422,8 +391,8 @@ class Slot:
                 container, run.request, messages, entry.ready, run.place, rows
             )
             report.window.sent, report.window.busy = self._clock.wall(), entry.busy
-            if container in self._inputs.containers:
-                self._inputs.ran(container, idle=any(one.idle for one in report.operators))
+            if container in self._waiting:
+                self._idle = self._idle or any(one.idle for one in report.operators)
         except BaseException as error:  # noqa: BLE001  reported
             self.fail(container, entry.window_id, attempt.number, error)
             return
@@ -477,7 +446,8 @@ class Slot:
         A report waits for others of its window that are next in turn: nothing can be committed before.
         """
         self._output.report(self._ready[0].window_id if self._ready else math.inf, self._fail_report)
-        if not self._output.reports and self._inputs.take_awake():
+        if not self._output.reports and self._awake:
+            self._awake = False
             self._output.to_stram.append(Awake())
         return self._output.take()
 

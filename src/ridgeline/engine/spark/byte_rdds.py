@@ -31,14 +31,8 @@ class ByteRdds:
         self._functions: dict[StageFunction, JavaObject] = {}
         self._to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
 
-    def numbers(self, values: Iterable[int], partitions: int, function: StageFunction) -> JavaObject:
-        """A function over a constant list of integers."""
-        rdd = self._context.parallelize(list(values), partitions)
-        wrapped = _wrap_function(self._context, function, rdd._jrdd_deserializer, NoOpSerializer())  # noqa: SLF001
-        return self._python_rdd(rdd._jrdd.rdd(), wrapped, False, False)  # noqa: SLF001, FBT003  Scala's
-
     def preferring(self, hosts: Sequence[str], function: StageFunction) -> JavaObject:
-        """A function over one empty record, in a task that prefers these hosts."""
+        """A function over one empty record, in a task that prefers these hosts; none: any."""
         context: Any = self._context
         tag = context.parallelize([0], 1)._jrdd.classTag()  # noqa: SLF001  of arrays of bytes
         pair = context._jvm.scala.Tuple2(bytearray(), self._to_scala(self._java_list(hosts)).toSeq())  # noqa: SLF001

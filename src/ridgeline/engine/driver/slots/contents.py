@@ -433,7 +433,7 @@ class SlotContents:
         return {operator: states[operator] for operator in own if operator in states}
 
     def process_of(self, container: int) -> tuple[str, int] | None:
-        """Host and process of a container's slot, None if that is lost. From any thread."""
+        """Host and process of a container's slot, None if that is lost."""
         member = self.slots.members.get(self.slots.home.get(container, -1))
         return None if member is None else (member.host, member.pid)
 

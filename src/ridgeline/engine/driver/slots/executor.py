@@ -13,22 +13,18 @@ from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.slots.contents import Following, SlotChanging, SlotContents
 from ridgeline.engine.driver.slots.feed import FeedError, Feeds
 from ridgeline.engine.driver.slots.group import (
-    AllThere,
     GroupEvent,
-    HostAnswers,
+    SlotCame,
     SlotGone,
     SlotGroup,
-    SlotJoined,
     SlotMessage,
 )
 from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth
-from ridgeline.engine.driver.slots.shared_folder import BlockSharing
 from ridgeline.engine.driver.slots.spare import SpareSlot, is_of_windows
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.slots.start import Shortage, Spreading, attempts_of, choose_slots
 from ridgeline.engine.driver.watchdog import Stuck
 from ridgeline.engine.files.storage import DriverStorage
-from ridgeline.engine.process import log_channel
 from ridgeline.engine.slot.messages import (
     Awake,
     Committed,
@@ -38,9 +34,7 @@ from ridgeline.engine.slot.messages import (
     Prepared,
     Reported,
     RunAttempt,
-    SetLevels,
     Unreachable,
-    encode_for_each,
 )
 from ridgeline.measure import slot_events
 from ridgeline.measure.events import RunEvent, StateWarning
@@ -61,75 +55,11 @@ from ridgeline.stram.slot_resources import needs_of
 from ridgeline.stram.slots import (
     GiveUpRule,
     GiveUpSlot,
-    Misplaced,
-    MoveSlot,
     RetireSlot,
+    SendAssignments,
     SlotInstruction,
     Slots,
 )
-
-# Sends attempts and commits to the slots.
-
-
-class AttemptSender:
-    """Sends attempts, with the rows of Spark sources and a place for large blocks. One thread."""
-
-    def __init__(self, contents: SlotContents, feeds: Feeds, sharing: BlockSharing) -> None:
-        self._contents = contents
-        self._feeds = feeds
-        self._sharing = sharing
-        self._sent = False
-        """Slots have got an attempt."""
-        self._levels = log_channel.levels()
-        """The levels of loggers that the slots have."""
-        self._commit: int | None = None
-        """The last window that was committed, if it is not sent yet: the next `RunAttempt` has it."""
-
-    def send(self, group: SlotGroup, attempt: SlotAttempt) -> None:
-        """Send an attempt to all slots; each gets the states of its own containers only. Raises FeedError."""
-        contents, request = self._contents, attempt.request
-        self._sent = True
-        place = self._sharing.place(request.window_id, request.attempt)
-        fed = self._feeds.prepare(request, attempt.source)
-        commit, self._commit = self._commit, None
-        self._send(group, RunAttempt(request, place, fed, -1 if commit is None else commit))
-        if fed:
-            slots = {container: group.way_to(contents.slots.home[container]) for container in fed}
-            self._feeds.start(slots)
-
-    def _send(self, group: SlotGroup, run: RunAttempt) -> None:
-        request, slots = run.request, self._contents.slots
-        if request.states is None:
-            group.send_all(run)
-            return
-        encoded = encode_for_each(run)
-        for slot in range(len(slots.placement)):
-            if slot != slots.spare:
-                group.send_frame(slot, encoded(self._contents.states_of(slot, request.states)))
-
-    def committed(self, window_id: int) -> None:
-        """A window is committed: the slots get that with the next attempt, or by `send_commit`."""
-        self._commit = window_id
-        self._sharing.committed(window_id)
-
-    def send_commit(self, group: SlotGroup | None) -> None:
-        """Send the last commit, if no attempt had it and the slots have states to run on with."""
-        if self._commit is not None and group is not None and self._sent:
-            group.send_all(Committed(self._commit))
-            self._commit = None
-
-    def send_levels(self, group: SlotGroup | None) -> None:
-        """Send the levels of loggers to all slots, if they have changed."""
-        levels = log_channel.levels()
-        if group is not None and levels is not self._levels:
-            self._levels = levels
-            for slot in self._contents.slots.members:
-                group.send(slot, SetLevels(dict(levels)))
-
-    def joined(self, group: SlotGroup, slot: int) -> None:
-        """Send a slot that has joined the levels of loggers that are set."""
-        if self._levels:
-            group.send(slot, SetLevels(dict(self._levels)))
 
 
 class SlotExecutor:
@@ -162,7 +92,8 @@ class SlotExecutor:
         self._contents = SlotContents(plan, storage, run_id, epoch, interval)
         self._sharing = platform.open_sharing()
         self._feeds = Feeds(plan, platform, clock)
-        self._sender = AttemptSender(self._contents, self._feeds, self._sharing)
+        self._commit = -1
+        """The last window that was committed, if it is not sent yet: the next `RunAttempt` has it."""
         self._group: SlotGroup | None = None
         self._slots: Slots
         self._events: deque[ExecutorEvent] = deque()
@@ -210,14 +141,13 @@ class SlotExecutor:
         failed.
         """
         deadline = self._clock.monotonic() + seconds
-        self._sender.send_commit(self._group)
-        self._sender.send_levels(self._group)
+        self._send_commit()
         while not self._events and not self._woken and self._group is not None and self._given_up is None:
             left = deadline - self._clock.monotonic()
             soon = min(left, SUSPICION_SECONDS, self._feeds.seconds, self._spare.seconds)
             for event in (found := self._group.poll(soon)):
                 self._take(self._group, event)
-            self._health.heartbeats.all_read(self._group.refused)
+            self._health.heartbeats.report(self._group.refused)
             self._look(self._group)
             if not found:  # all that slots have sent is read
                 self._hedge(self._group)
@@ -241,18 +171,24 @@ class SlotExecutor:
 
         An error of an operator's `committed` is raised by a later `poll`.
         """
-        self._sender.committed(window_id)
+        self._commit = window_id
+        self._sharing.committed(window_id)
+
+    def _send_commit(self) -> None:
+        """Send the last commit, if no attempt had it and the slots have states to run on with."""
+        if self._commit >= 0 and self._group is not None and self._group.began:
+            self._group.send_all(Committed(self._commit))
+            self._commit = -1
 
     def close(self, *, at_once: bool = False) -> Sequence[Failure]:
         """End all slots in order, within 20 s. Returns what failed in `deactivate` and `teardown`."""
-        self._health.watchdog.close()
         failures: list[Failure] = []
         self._feeds.stop()
-        self._sender.send_commit(self._group)
+        self._send_commit()
         try:
             if self._group is not None:
                 failures = self._group.close(at_once=at_once)
-                self._health.heartbeats.all_read(self._group.refused)
+                self._health.heartbeats.report(self._group.refused)
         finally:
             self._platform.release()  # also what was claimed for slots that could not be started
         self._health.heartbeats.close()
@@ -268,7 +204,7 @@ class SlotExecutor:
             return False
         where = "its slot"
         failure = Failure(self._contents.application, "", 0, -1, where, reason, cluster=True)
-        self._health.watchdog.kill(Stuck(host, pid, failure))
+        self._health.end(Stuck(host, pid, failure))
         return True
 
     @property
@@ -317,7 +253,7 @@ class SlotExecutor:
 
     def _host(self, following: Following, preferences: Mapping[int, HostPreference]) -> None:
         """Have the slots host what was prepared. `preferences`: of slots that have others from now on."""
-        self._sender.send_commit(self._group)
+        self._send_commit()
         self._contents.take(following)
         self._spare.changed()
         rules, attempts = PlanRules(following.plan), attempts_of(following.plan)
@@ -349,7 +285,7 @@ class SlotExecutor:
         )
         contents.place(needs)
         self._shortage.wait()
-        self._group = SlotGroup(self._platform, contents, self._clock)
+        self._group = SlotGroup(self._platform, contents, self._clock, self._observe)
         self._changing = SlotChanging(self._platform, contents, self._group, self._clock, self._follow)
         self._size()
         return self._group
@@ -365,26 +301,31 @@ class SlotExecutor:
                 continue
             self._spare.speculation.sent(attempt, now)
             try:
-                self._sender.send(group, attempt)
+                self._send_attempt(group, attempt)
             except FeedError as error:
                 self._fail(error.failure)
+
+    def _send_attempt(self, group: SlotGroup, attempt: SlotAttempt) -> None:
+        """Send an attempt with the rows of Spark sources and a place for large blocks. Raises FeedError."""
+        request = attempt.request
+        place = self._sharing.place(request.window_id, request.attempt)
+        fed = self._feeds.prepare(request, attempt.source)
+        commit, self._commit = self._commit, -1
+        group.send_attempt(RunAttempt(request, place, fed, commit))
+        if fed:
+            self._feeds.start({container: group.way_to(self._slots.home[container]) for container in fed})
 
     def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:
         """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""
         match event:
             case SlotMessage(slot, message):
                 self._take_message(group, slot, message)
-            case AllThere():
+            case SendAssignments():
                 self._shortage.over()  # `_look` sends what waits
-            case HostAnswers(node):
-                self._health.reach.found(node)
-            case SlotJoined(slot, member, again):
+            case SlotCame(member):
                 self._health.joined(member)
-                self._sender.joined(group, slot)
-                at, hosted = self._clock.wall(), len(self._slots.placement[slot])
-                self._observe(slot_events.SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
             case SlotGone(slot, member, reason):
-                self._health.lost(event)
+                self._health.heartbeats.lost(slot)
                 self._observe(slot_events.SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 if not self._slots.placement[slot]:
                     self._health.ended(member)
@@ -393,9 +334,6 @@ class SlotExecutor:
                 self._fail(failure or self._health.failure(event, self._attempts))
                 if slot not in self._slots.members:
                     self._swap_with_spare(slot)
-            case MoveSlot(slot, hosts) | Misplaced(slot, _, hosts):
-                host = event.host if isinstance(event, Misplaced) else ""
-                self._observe(slot_events.SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
             case GiveUpSlot(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 self._give_up(what, f"slot {slot} ({self._contents.names(slot)})")
@@ -512,14 +450,14 @@ class SlotExecutor:
         self._given_up = Failure(self._contents.application, "", 0, self._attempts.first_window, where, what)
 
     def _end_stuck(self, stuck: Stuck) -> None:
-        """Have Spark end a process that hangs. Called by the watchdog's thread."""
+        """Have Spark end a process that hangs. From any thread."""
         if self._group is not None:
             self._group.end_process(stuck.host, stuck.pid)
 
     def _look(self, group: SlotGroup) -> None:
         """Look for slots that others cannot reach, and slots that are awaited for long."""
         now = self._clock.monotonic()
-        self._health.check(rows_come=self._feeds.reading)
+        self._health.check(group.reach.processes, rows_come=self._feeds.reading)
         try:
             self._feeds.look()
         except FeedError as error:
@@ -528,22 +466,21 @@ class SlotExecutor:
             self._fail(failure)
         if self._changing is not None:
             self._changing.look()
-            self._look_at_spread(self._changing)
-        self._health.reach.look(self._slots.members, group.silent_seconds)
+            self._look_at_spread(group, self._changing)
         self._spare.look(group)
         if self._shortage.due:
-            self._look_at_places()
+            self._look_at_places(group)
             self._shortage.wait()
         if self._slots.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._send(group, self._attempts.all_there())
 
     # As many slots as are wanted ----------------------------------------------------------------------------
 
-    def _look_at_places(self) -> None:
+    def _look_at_places(self, group: SlotGroup) -> None:
         """Move the containers to fewer slots if Spark has had too few places for long."""
         contents = self._contents
         before = {slot: contents.needs[slot].vcores for slot in self._slots.active}
-        places, instructions = self._shortage.look(self._slots, contents.needs, self._health.reach.hosts)
+        places, instructions = self._shortage.look(self._slots, contents.needs, group.reach.hosts)
         if any(isinstance(one, RetireSlot) for one in instructions):
             self._platform.release(sum(before[slot] for slot in before.keys() - set(self._slots.active)))
             contents.place(needs_of(contents.plan, self._slots.placement, self._platform.given))
@@ -561,12 +498,12 @@ class SlotExecutor:
         self._spreading.size(len(active), min(most, self._platform.wanted(most * vcores) // vcores))
         self._observe(slot_events.SlotsSized(self._clock.wall(), len(active), self._spreading.wanted, before))
 
-    def _look_at_spread(self, changing: SlotChanging) -> None:
+    def _look_at_spread(self, group: SlotGroup, changing: SlotChanging) -> None:
         """Spread the containers over more slots once Spark has the cores, and the slots are ready."""
         following, plan = changing.next, self._contents.plan
         if following is None:
             if self._spreading.due and self._slots.complete:
-                begun = changing.spread(plan, self._spreading.wanted, self._health.reach.hosts)
+                begun = changing.spread(plan, self._spreading.wanted, group.reach.hosts)
                 self._spreading.looked(begun=begun)
             return
         if not following.spreads or not self._slots.complete or not changing.prepared:

@@ -7,7 +7,7 @@ that it exchanges blocks with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +15,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
+from ridgeline.engine.driver.watchdog import Process
 from ridgeline.engine.exchange.network import (
     BROKEN,
     CLOSED,
@@ -25,6 +26,7 @@ from ridgeline.engine.exchange.network import (
     Peer,
     Received,
 )
+from ridgeline.engine.process import log_channel
 from ridgeline.engine.slot import task as slot_task
 from ridgeline.engine.slot.messages import (
     End,
@@ -33,10 +35,15 @@ from ridgeline.engine.slot.messages import (
     FromSlot,
     Joined,
     MalformedError,
+    RunAttempt,
+    SetLevels,
     ToSlot,
     decode,
     encode,
+    encode_for_each,
 )
+from ridgeline.measure.events import RunEvent
+from ridgeline.measure.slot_events import SlotJoined, SlotMisplaced, SlotSilent
 from ridgeline.stram.slots import (
     AskHosts,
     EmptySlot,
@@ -61,44 +68,29 @@ _AT_ONCE_SECONDS = 0.3
 _REDIAL_SECONDS = 60.0
 """How much longer than the patience a slot tries to reach STRAM: if it joins, its host is back."""
 _JOBS_SECONDS = 8.0
+_FORGOTTEN_SECONDS = 120.0
+"""How long a host counts as cut off from which nothing comes: Spark itself removes it by then."""
+_LOOK_SECONDS = 0.5
 _CUT = {CUT, UNREACHABLE}
 _ENDS = {CLOSED, BROKEN}
 """How a connection ends whose other end has died."""
 
 
 @dataclass(frozen=True, slots=True)
-class AllThere:
-    """All slots have joined and were introduced to each other."""
+class SlotCame:
+    """A process has joined as a slot."""
 
-
-@dataclass(frozen=True, slots=True)
-class SlotJoined:
-    """A process has joined as a slot. `again`: another one was there before."""
-
-    slot: int
     member: Member
-    again: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SlotGone:
-    """The process that was a slot is lost. `ended`: its connection ended, so it died; else it was cut off.
-
-    `cut`: its host does not answer.
-    """
+    """The process that was a slot is lost. `ended`: its connection ended, so it died; else it was cut off."""
 
     slot: int
     member: Member
     reason: str
     ended: bool
-    cut: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HostAnswers:
-    """A process that is no slot any more has connected: its host, by Spark's name, can be reached."""
-
-    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,28 +101,90 @@ class SlotMessage:
     message: FromSlot
 
 
-GroupEvent: TypeAlias = (
-    AllThere
-    | SlotJoined
-    | SlotGone
-    | HostAnswers
-    | SlotMessage
-    | MoveSlot
-    | Misplaced
-    | GiveUpSlot
-    | GiveUpRule
-)
+GroupEvent: TypeAlias = SlotCame | SlotGone | SlotMessage | SendAssignments | GiveUpSlot | GiveUpRule
 """What has happened to slots; of STRAM's decisions those that are carried out here or are the end."""
 
 
-class SlotGroup:
-    """Starts the slots of a run and keeps them. One thread calls all but `wake`."""
+class Reach:
+    """Which hosts of slots can be reached.
 
-    def __init__(self, platform: SparkSlots, contents: SlotContents, clock: Clock) -> None:
+    `limit_seconds`: after so long a silent host is lost. `observe` gets `SlotSilent`.
+    """
+
+    def __init__(self, limit_seconds: float, clock: Clock, observe: Callable[[RunEvent], None]) -> None:
+        self._limit_seconds = limit_seconds
+        self._clock = clock
+        self._observe = observe
+        self._silent: dict[int, tuple[Member, float]] = {}
+        """The slots whose hosts do not answer, and since when (monotonic)."""
+        self._cut: dict[str, float] = {}
+        self._look_at = 0.0
+        self.processes: Collection[Process] = frozenset()
+        """Those on hosts that do not answer: they may do well."""
+
+    @property
+    def hosts(self) -> Collection[str]:
+        """The hosts that are cut off, by Spark's names."""
+        now = self._clock.monotonic()
+        self._cut = {node: at for node, at in self._cut.items() if now - at < _FORGOTTEN_SECONDS}
+        return set(self._cut)
+
+    def look(self, members: Mapping[int, Member], silent_seconds: Callable[[int], float]) -> None:
+        """See which hosts do not answer, and which do again; `silent_seconds`: of a slot."""
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_SECONDS
+        for slot, member in members.items():
+            seconds, known = silent_seconds(slot), self._silent.get(slot)
+            if seconds and known is None:
+                self._silent[slot] = member, now - seconds
+                self._report(slot, member, seconds)
+            elif known is not None and known[0] != member:
+                del self._silent[slot]
+            elif known is not None and not seconds:
+                del self._silent[slot]
+                self._report(slot, member, now - known[1], again=True)
+        self.processes = frozenset((one.host, one.pid) for one, _ in self._silent.values())
+
+    def lost(self, slot: int, member: Member, *, cut: bool) -> None:
+        """A slot is lost; `cut`: since its host does not answer."""
+        silent = self._silent.pop(slot, None) is not None
+        if (cut or silent) and member.node:
+            self._cut[member.node] = self._clock.monotonic()
+
+    def found(self, node: str) -> None:
+        """A process of a host has sent something."""
+        self._cut.pop(node, None)
+
+    def _report(self, slot: int, member: Member, seconds: float, *, again: bool = False) -> None:
+        where = member.host, member.pid
+        self._observe(SlotSilent(self._clock.wall(), slot, *where, seconds, self._limit_seconds, again))
+
+
+class SlotGroup:
+    """Starts the slots of a run and keeps them. One thread calls all but `wake`.
+
+    `reach`: the hosts that can be reached. `observe` gets who has joined, and where.
+    """
+
+    def __init__(
+        self,
+        platform: SparkSlots,
+        contents: SlotContents,
+        clock: Clock,
+        observe: Callable[[RunEvent], None],
+    ) -> None:
         self._platform = platform
         self._slots = contents.slots
         self._contents = contents
         self._clock = clock
+        self._observe = observe
+        self.reach = Reach(platform.silent_seconds, clock, observe)
+        self.began = False
+        """Slots have got an attempt."""
+        self._levels = log_channel.levels()
+        """The levels of loggers that the slots have."""
         self._network = platform.open_network()
         self._peers: dict[int, Peer] = {}
         self._job_numbers: dict[int, int] = {}
@@ -191,10 +245,30 @@ class SlotGroup:
         self._sent_away.add((slot, peer.attempt // slot_task.JOINS))
         return self._lost(slot, reason, blamed=True)
 
-    def silent_seconds(self, slot: int) -> float:
+    def send_attempt(self, run: RunAttempt) -> None:
+        """Send an attempt to all slots; each gets the states of its own containers only."""
+        self.began = True
+        states = run.request.states
+        if states is None:
+            self.send_all(run)
+            return
+        encoded = encode_for_each(run)
+        for slot in self._peers:
+            if slot != self._slots.spare:
+                self.send_frame(slot, encoded(self._contents.states_of(slot, states)))
+
+    def _silent_seconds(self, slot: int) -> float:
         """For how long the host of a slot that is there has acknowledged nothing, see `Network`."""
         peer = self._peers.get(slot)
         return 0.0 if peer is None else self._network.silent_seconds(peer)
+
+    def _send_levels(self) -> None:
+        """Send the levels of loggers to all slots, if they have changed."""
+        levels = log_channel.levels()
+        if levels is not self._levels:
+            self._levels = levels
+            for slot in self._peers:
+                self.send(slot, SetLevels(dict(levels)))
 
     def wake(self) -> None:
         """Let `poll` return. From any thread."""
@@ -213,6 +287,7 @@ class SlotGroup:
         Raises SparkGoneError if Spark has ended, WorkerError if it can start no Python worker.
         """
         events: list[GroupEvent] = []
+        self._send_levels()
         if self._delayed:
             now = self._clock.monotonic()
             for slot, (due, instruction) in list(self._delayed.items()):
@@ -233,6 +308,7 @@ class SlotGroup:
                     pass  # its first message is `Joined`
         for ended in self._jobs.take_ended():
             events += self._job_ended(ended)
+        self.reach.look(self._slots.members, self._silent_seconds)
         return events
 
     def close(self, *, at_once: bool = False) -> list[Failure]:
@@ -282,7 +358,7 @@ class SlotGroup:
             redial_seconds=platform.patience_seconds + _REDIAL_SECONDS,
         ).encode()
 
-    def follow(  # noqa: C901  a case each
+    def follow(  # noqa: C901, PLR0912  a case each
         self, instructions: Iterable[SlotInstruction]
     ) -> list[GroupEvent]:
         """Carry out what STRAM has decided."""
@@ -298,12 +374,15 @@ class SlotGroup:
                 case MoveSlot(slot, hosts):
                     if hosts or slot not in self._delayed:  # else it is about to be started anyway
                         self._end_job(slot)
-                    events += [instruction] if hosts else []
-                case Misplaced() | GiveUpRule() | GiveUpSlot():
+                    if hosts:
+                        self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts)))
+                case Misplaced(slot, host, hosts):
+                    self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
+                case GiveUpRule() | GiveUpSlot():
                     events.append(instruction)
                 case SendAssignments():
                     self._send_assignments()
-                    events.append(AllThere())
+                    events.append(instruction)
                 case EmptySlot(slot):
                     self.send(slot, self._contents.emptied(slot))
                 case RetireSlot(slot) if slot in self._delayed:
@@ -348,7 +427,9 @@ class SlotGroup:
         unable = (slot, peer.attempt // slot_task.JOINS) in self._sent_away
         if not known or cancelled or unable or (older is not None and older.attempt > peer.attempt):
             self._network.hang_up(peer)
-            return [HostAnswers(self._jobs.node(slot, joined.host))] if cancelled else []
+            if cancelled:
+                self.reach.found(self._jobs.node(slot, joined.host))
+            return []
         events: list[GroupEvent] = []
         if older is not None:
             self._network.hang_up(older)
@@ -360,9 +441,13 @@ class SlotGroup:
         self._peers[slot] = peer
         self._jobs.connected(slot)
         node = self._jobs.node(slot, joined.host)
+        self.reach.found(node)
+        if self._levels:
+            self.send(slot, SetLevels(dict(self._levels)))
         member = Member(joined.host, joined.pid, joined.address, node)
-        events.append(SlotJoined(slot, member, again=self._slots.has_joined_before(slot)))
-        return events + self.follow(self._slots.joined(slot, member))
+        again, hosted = self._slots.has_joined_before(slot), len(self._slots.placement[slot])
+        self._observe(SlotJoined(self._clock.wall(), slot, member.host, member.pid, hosted, again=again))
+        return [*events, SlotCame(member), *self.follow(self._slots.joined(slot, member))]
 
     def _end_job(self, slot: int) -> None:
         """Have Spark end a slot, which tears its containers down; no later process of the job is one."""
@@ -393,7 +478,10 @@ class SlotGroup:
         del self._peers[slot]
         member = self._slots.lost(slot, reason, blamed=blamed)
         self._jobs.disconnected(slot)
-        return [] if member is None else [SlotGone(slot, member, reason, ended, cut)]
+        if member is None:
+            return []
+        self.reach.lost(slot, member, cut=cut)
+        return [SlotGone(slot, member, reason, ended)]
 
     def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
         """A slot needs another job, unless Spark could run that no better."""

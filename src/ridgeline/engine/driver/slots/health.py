@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import socket
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -16,13 +20,13 @@ from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog, Worker
+from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.black_box import Death, death_of, turn_of
 from ridgeline.engine.slot.messages import Unreachable
 from ridgeline.measure.events import RunEvent, StateWarning
-from ridgeline.measure.slot_events import SlotSilent, StoreSilent
+from ridgeline.measure.slot_events import StoreSilent
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import EXCHANGE, STORE, is_of_store
 from ridgeline.stram.slot_attempts import SlotAttempts
@@ -120,73 +124,12 @@ class Deaths:
 _CHECK_SECONDS = 1.0
 SUSPICION_SECONDS = 1.0
 """How long it may take until STRAM, too, finds a slot lost that another one could not reach."""
-_FORGOTTEN_SECONDS = 120.0
-"""How long a host counts as cut off from which nothing comes: Spark itself removes it by then."""
-_LOOK_SECONDS = 0.5
-
-
-class Reach:
-    """Which hosts of slots can be reached. The thread of windows calls all but `processes`.
-
-    `limit_seconds`: after so long a silent host is lost. `observe` gets `SlotSilent`.
-    """
-
-    def __init__(self, limit_seconds: float, clock: Clock, observe: Callable[[RunEvent], None]) -> None:
-        self._limit_seconds = limit_seconds
-        self._clock = clock
-        self._observe = observe
-        self._silent: dict[int, tuple[Member, float]] = {}
-        """The slots whose hosts do not answer, and since when (monotonic)."""
-        self._cut: dict[str, float] = {}
-        self._look_at = 0.0
-        self.processes: Collection[Process] = frozenset()
-        """Those on hosts that do not answer: they may do well. From any thread."""
-
-    @property
-    def hosts(self) -> Collection[str]:
-        """The hosts that are cut off, by Spark's names."""
-        now = self._clock.monotonic()
-        self._cut = {node: at for node, at in self._cut.items() if now - at < _FORGOTTEN_SECONDS}
-        return set(self._cut)
-
-    def look(self, members: Mapping[int, Member], silent_seconds: Callable[[int], float]) -> None:
-        """See which hosts do not answer, and which do again; `silent_seconds`: of a slot."""
-        now = self._clock.monotonic()
-        if now < self._look_at:
-            return
-        self._look_at = now + _LOOK_SECONDS
-        for slot, member in members.items():
-            seconds, known = silent_seconds(slot), self._silent.get(slot)
-            if seconds and known is None:
-                self._silent[slot] = member, now - seconds
-                self._report(slot, member, seconds)
-            elif known is not None and known[0] != member:
-                del self._silent[slot]
-            elif known is not None and not seconds:
-                del self._silent[slot]
-                self._report(slot, member, now - known[1], again=True)
-        self.processes = frozenset((one.host, one.pid) for one, _ in self._silent.values())
-
-    def lost(self, slot: int, member: Member, *, cut: bool) -> None:
-        """A slot is lost; `cut`: since its host does not answer."""
-        silent = self._silent.pop(slot, None) is not None
-        if (cut or silent) and member.node:
-            self._cut[member.node] = self._clock.monotonic()
-
-    def found(self, node: str) -> None:
-        """A process of a host has sent something."""
-        self._cut.pop(node, None)
-
-    def _report(self, slot: int, member: Member, seconds: float, *, again: bool = False) -> None:
-        where = member.host, member.pid
-        self._observe(SlotSilent(self._clock.wall(), slot, *where, seconds, self._limit_seconds, again))
 
 
 class SlotHealth:
-    """The thread of windows calls it, the watchdog's thread the private methods.
+    """Who of the slots is well. The thread of windows calls all but `end`.
 
-    `reach`: the hosts that can be reached. `watchdog`: finds containers that hang. `end_stuck` has Spark end
-    a process that hangs; the watchdog's thread calls it.
+    `end_task` has Spark end the task that a process runs.
     """
 
     def __init__(
@@ -197,7 +140,7 @@ class SlotHealth:
         heartbeats: Heartbeats,
         clock: Clock,
         observe: Callable[[RunEvent], None],
-        end_stuck: Callable[[Stuck], None],
+        end_task: Callable[[Stuck], None],
     ) -> None:
         self._platform = platform
         self._contents = contents
@@ -208,45 +151,29 @@ class SlotHealth:
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
         """The slots that another one could not reach, and what it means if they are not lost in time."""
         self.heartbeats = heartbeats
-        self.reach = Reach(platform.silent_seconds, clock, observe)
-        # Last: its thread calls `_workers` at once.
-        self.watchdog = Watchdog(self._hangs(attempts), self._workers, end_stuck, clock, self._say)
-
-    def _hangs(self, attempts: SlotAttempts) -> Hangs:
-        contents = self._contents
-        return Hangs(contents.plan, contents.run_id, attempts, contents.process_of, hears=contents.hears)
+        self._end_task = end_task
+        self._ended: dict[Process, Failure] = {}
+        """Why each process was ended, until its loss is seen."""
+        self.follow(attempts)
 
     def follow(self, attempts: SlotAttempts) -> None:
         """Other containers live in the slots from now on: these attempts are theirs."""
-        self.watchdog.watch(self._hangs(attempts))
-
-    def _say(self, operator: int, text: str) -> None:
-        self._observe(StateWarning(self._clock.wall(), operator, text))
-
-    def _workers(self) -> Sequence[Worker]:
-        """The workers that the watchdog looks at: not those whose hosts do not answer."""
-        silent = self.reach.processes
-        return [one for one in self.heartbeats.workers() if (one.beat.host, one.beat.pid) not in silent]
+        contents = self._contents
+        self._hangs = Hangs(contents.plan, contents.run_id, attempts, contents.process_of)
 
     def joined(self, member: Member) -> None:
         """A process is a slot from now on."""
-        self.reach.found(member.node)
         self._deaths.came(member)
-
-    def lost(self, event: SlotGone) -> None:
-        """A process that was a slot is lost."""
-        self.heartbeats.lost(event.slot)
-        self.reach.lost(event.slot, event.member, cut=event.cut)
 
     def ended(self, member: Member) -> None:
         """A slot that hosted nothing has ended: it needs no reason."""
-        self.watchdog.take(member.host, member.pid)
+        self._ended.pop((member.host, member.pid), None)
         self._deaths.left(member)
 
     def failure(self, event: SlotGone, attempts: SlotAttempts) -> Failure:
         """Why a slot is lost: what the watchdog found, the operator in turn, or what the process was."""
         slot, member, contents = event.slot, event.member, self._contents
-        stuck = self.watchdog.take(member.host, member.pid)
+        stuck = self._ended.pop((member.host, member.pid), None)
         where = f"slot {slot} ({contents.names(slot)})"
         return stuck or self._deaths.why(
             member, event.reason, where, contents.operators, attempts.runs, ended=event.ended
@@ -280,10 +207,37 @@ class SlotHealth:
                 del self._suspects[peer]
                 yield failure
 
-    def check(self, *, rows_come: bool) -> None:
-        """Look after Spark once a second, and after hangs. Raises SparkGoneError."""
+    def check(self, silent: Collection[Process], *, rows_come: bool) -> None:
+        """Look after Spark once a second, and after hangs. Raises SparkGoneError.
+
+        `silent`: the processes on hosts that do not answer, which may do well. `rows_come`: as of
+        `Hangs.look`.
+        """
         now = self._clock.monotonic()
-        if now >= self._check_at:
-            self._check_at = now + _CHECK_SECONDS
-            self._platform.check_alive()
-        self.watchdog.all_read(rows_come=rows_come)
+        if now < self._check_at:
+            return
+        self._check_at = now + min(_CHECK_SECONDS, self._hangs.timeout / 4)
+        self._platform.check_alive()
+        if self._contents.hears:  # else nobody knows who works
+            self._look_for_hangs(now, silent, rows_come=rows_come)
+
+    def _look_for_hangs(self, now: float, silent: Collection[Process], *, rows_come: bool) -> None:
+        """End a worker that hangs, and say which callbacks take long."""
+        workers = [one for one in self.heartbeats.workers() if (one.beat.host, one.beat.pid) not in silent]
+        # One at a time: with the first all attempts are void, and others may have waited for it.
+        stuck = None if self._ended else self._hangs.look(workers, now, rows_come=rows_come)
+        if stuck is not None:
+            self.end(stuck)
+        for operator, text in self._hangs.long_callbacks(workers):
+            self._observe(StateWarning(self._clock.wall(), operator, text))
+
+    def end(self, stuck: Stuck) -> None:
+        """End a process. One on this host is killed at once, after its stacks were read. From any thread."""
+        own = stuck.host == _HOST
+        stack = (stacks.dump(stuck.pid, self._clock) if own else None) or stuck.failure.traceback
+        self._ended[stuck.host, stuck.pid] = replace(stuck.failure, traceback=stack)
+        with contextlib.suppress(Exception):  # the job may have ended meanwhile
+            self._end_task(stuck)
+        if own and stacks.is_worker(stuck.pid):
+            with contextlib.suppress(OSError):
+                os.kill(stuck.pid, signal.SIGKILL)

@@ -70,7 +70,6 @@ class SlotJobs:
         """What the thread is to do next."""
         self._ended: deque[JobEnded] = deque()
         self._jobs: dict[int, JavaObject] = {}
-        self._hosts: dict[int, Sequence[str]] = {}
         self._nodes: dict[str, str] = {}
         """Spark's names for hosts, by their own."""
         self._connected: set[int] = set()
@@ -84,8 +83,7 @@ class SlotJobs:
 
         Spark takes one of `hosts` if a core is free there, else any.
         """
-        self._hosts[slot] = hosts
-        self._orders.put(partial(self._submit, slot))
+        self._orders.put(partial(self._submit, slot, hosts))
 
     def node(self, slot: int, host: str) -> str:
         """Spark's name for the host of a slot that has joined from `host`, "" if all are on this one.
@@ -148,23 +146,18 @@ class SlotJobs:
     def _watched(self) -> list[int]:
         return [slot for slot in self._jobs if slot not in self._connected]
 
-    def _submit(self, slot: int) -> None:
+    def _submit(self, slot: int, hosts: Sequence[str]) -> None:
         """Give Spark the job. A job that Spark refuses has ended at once."""
         try:
-            self._jobs[slot] = self._begun(slot)
+            self._jobs[slot] = self._begun(slot, hosts)
         except Exception as error:  # noqa: BLE001  the run decides what it means
             self._end(slot, error)
 
-    def _begun(self, slot: int) -> JavaObject:
+    def _begun(self, slot: int, hosts: Sequence[str]) -> JavaObject:
         """The job of a slot, which has begun. Raises what Spark raises."""
         for name, text in self._properties(slot).items():
             self._context.setLocalProperty(name, text)
-        hosts = self._hosts.get(slot, ())
-        rdd = (
-            self._rdds.preferring(hosts, self._function)
-            if hosts
-            else self._rdds.numbers([slot], 1, self._function)
-        )
+        rdd = self._rdds.preferring(hosts, self._function)
         profile = self._profile(self._need(slot))
         if profile is not None:
             rdd = rdd.withResources(profile)
