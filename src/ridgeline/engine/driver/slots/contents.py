@@ -13,12 +13,13 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.heartbeats import spaced_seconds
 from ridgeline.engine.driver.slots.group import SlotGroup
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-from ridgeline.engine.driver.slots.start import distribute_plan, named_all
+from ridgeline.engine.driver.slots.start import named_all
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.engine.process import plan_distribution
 from ridgeline.engine.process.plan_distribution import ShippedPlan
 from ridgeline.engine.slot.messages import Address, Host, Prepare, Prepared, SharedMapping
-from ridgeline.plan.container_spec import container_partners
+from ridgeline.plan.container_spec import container_partners, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.stram.placement import (
@@ -149,8 +150,9 @@ class SlotChanging:
         if following is None or following.plan is not plan:
             self.prepare(plan)
             following = self.next
-        elif following.based_on != self._slots.placement:
-            self.next = following = self._moved(following)
+        else:
+            self.look()
+            following = self.next
         assert following is not None  # noqa: S101  it has begun
         assert following.plans is not None  # noqa: S101  as above
         if following.failure:
@@ -177,19 +179,16 @@ class SlotChanging:
         following = self.next
         if following is None or following.failure:
             return
-        if following.based_on != self._slots.placement:
-            if following.spreads:
-                self.abandon()
-                return
-            self.next = following = self._moved(following)
+        moved = following.based_on != self._slots.placement
         patience = self._platform.patience_seconds
         patience = max(patience, _START_SECONDS) if following.spreads else patience
-        late = self._clock.monotonic() - following.since > patience
-        if late and any(slot not in self._slots.members for slot in following.fresh):
-            if following.spreads and not any(slot in self._slots.members for slot in following.fresh):
-                self.abandon()
-                return
-            self.next = following = self._moved(following)
+        there = [slot for slot in following.fresh if slot in self._slots.members]
+        late = len(there) < len(following.fresh) and self._clock.monotonic() - following.since > patience
+        if following.spreads and (moved or (late and not there)):
+            self.abandon()
+            return
+        if moved or late:
+            self.next = following = self._moved(following, tuple(there))
         if following.plans is None or not following.plans.done():
             return
         error = following.plans.exception()
@@ -270,9 +269,8 @@ class SlotChanging:
         used = tuple(slot for slot in fresh if placement[slot])
         return Following(plan, placement, used, needs, before, spreads=spreads)
 
-    def _moved(self, following: Following) -> Following:
-        """The slots of now are others than those that were chosen from: choose again from those there are."""
-        there = tuple(slot for slot in following.fresh if slot in self._slots.members)
+    def _moved(self, following: Following, there: tuple[int, ...]) -> Following:
+        """Slots are others than those that were chosen from: choose again, with these fresh ones."""
         self._give_back(following, [slot for slot in following.fresh if slot not in there])
         again = self._placed(following.plan, there)
         again.preferences = following.preferences
@@ -365,9 +363,25 @@ class SlotContents:
         self.needs[slot] = self.needs[spare]
 
     def distribute(self, plan: Plan, placement: Placement) -> Sequence[ShippedPlan]:
-        """Pack the specs of each slot that hosts others than slots do now. From any thread."""
+        """Pack the specs of each slot that hosts others than slots do now. From any thread.
+
+        Where all partitions send to all, most is of others' containers: a slot gets its own. The spare has
+        all.
+        """
         known = self._plan_of if plan is self.plan else {}
-        return distribute_plan(self.storage, plan, placement, self.slots.spare, self.epoch, known)
+        specs = {spec.id: spec for spec in container_specs(plan)}
+        code = plan_distribution.ship_code(self.storage, self.epoch)
+
+        def distribute(hosted: tuple[int, ...]) -> ShippedPlan:
+            if hosted in known:
+                return known[hosted]
+            own = [specs[container] for container in hosted]
+            return plan_distribution.distribute(self.storage, own, code, self.epoch)
+
+        spare = self.slots.spare
+        return [
+            distribute(tuple(specs) if slot == spare else hosted) for slot, hosted in enumerate(placement)
+        ]
 
     def need(self, slot: int) -> Need:
         """The needs of a slot. From any thread."""

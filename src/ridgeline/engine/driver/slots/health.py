@@ -223,9 +223,13 @@ class SlotHealth:
 
     def _look_for_hangs(self, now: float, silent: Collection[Process], *, rows_come: bool) -> None:
         """End a worker that hangs, and say which callbacks take long."""
-        workers = [one for one in self.heartbeats.workers() if (one.beat.host, one.beat.pid) not in silent]
+        # A slot that was retired sends no more, and is well: it would count as silent for ever.
+        members = self._contents.slots.members.values()
+        watched = {(one.host, one.pid) for one in members}.difference(silent)
+        workers = [one for one in self.heartbeats.workers() if (one.beat.host, one.beat.pid) in watched]
         # One at a time: with the first all attempts are void, and others may have waited for it.
-        stuck = None if self._ended else self._hangs.look(workers, now, rows_come=rows_come)
+        ending = not watched.isdisjoint(self._ended)
+        stuck = None if ending else self._hangs.look(workers, now, rows_come=rows_come)
         if stuck is not None:
             self.end(stuck)
         for operator, text in self._hangs.long_callbacks(workers):

@@ -9,9 +9,6 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-from ridgeline.engine.files.storage import DriverStorage
-from ridgeline.engine.process import plan_distribution
-from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.patience import PATIENCES, back_off
 from ridgeline.stram.placement import (
@@ -87,31 +84,6 @@ def _check_rules(
 def attempts_of(plan: Plan) -> int:
     """How many new jobs a slot gets."""
     return max(int(one.attributes["recovery_attempts"]) for one in plan.logical.operators)
-
-
-def distribute_plan(
-    storage: DriverStorage,
-    plan: Plan,
-    placement: Placement,
-    spare: int | None,
-    epoch: int,
-    known: Mapping[tuple[int, ...], plan_distribution.ShippedPlan],
-) -> Sequence[plan_distribution.ShippedPlan]:
-    """The specs for each slot: where all partitions send to all, most is of others' containers.
-
-    The spare slot has all. `epoch`: the driver's. `known`: those of this plan that there are, by containers.
-    """
-    specs = {spec.id: spec for spec in container_specs(plan)}
-    code = plan_distribution.ship_code(storage, epoch)
-
-    def distribute(hosted: tuple[int, ...]) -> plan_distribution.ShippedPlan:
-        if hosted in known:
-            return known[hosted]
-        own = [specs[container] for container in hosted]
-        return plan_distribution.distribute(storage, own, code, epoch)
-
-    wanted = [tuple(specs) if slot == spare else hosted for slot, hosted in enumerate(placement)]
-    return list(map(distribute, wanted))
 
 
 def named_all(titles: Sequence[str]) -> str:
