@@ -17,8 +17,7 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.contents import SlotChanging, SlotContents
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup, SlotJoined
-from ridgeline.engine.driver.slots.health import Reach
-from ridgeline.engine.driver.watchdog import Hangs
+from ridgeline.engine.driver.slots.health import Hangs, Reach
 from ridgeline.engine.slot.messages import Reported
 from ridgeline.observe.watch import Watch
 from ridgeline.stram.control import Commit, Publish

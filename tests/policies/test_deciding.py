@@ -35,7 +35,7 @@ class Figures(SimpleNamespace):
 
 class Asked:
     def __init__(self, number: int, edits: Any, note: str, who: str) -> None:
-        self.change = SimpleNamespace(number=number)
+        self.number = number
         self.edits, self.note, self.who = edits, note, who
         self.state, self.reason, self.done = "QUEUED", "", threading.Event()
 

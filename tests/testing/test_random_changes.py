@@ -21,7 +21,7 @@ def made(run: LocalRun, changes: Mapping[int, Sequence[Edit]]) -> dict[int, list
     assert [(one.state, one.reason) for one in run.changes] == [("APPLIED", "")] * len(changes)
     found: dict[int, list[Sequence[Edit]]] = {}
     for asked in run.changes:
-        found.setdefault(asked.window, []).append(asked.change.what.edits)
+        found.setdefault(asked.window, []).append(asked.what.edits)
     return found
 
 

@@ -36,7 +36,7 @@ _TRACEBACK_LIMIT = 4_000
 class Pending(Protocol):
     """A change that was asked for, as `ridgeline.engine.driver.run.changes.Asked`."""
 
-    change: Any
+    number: int
     state: str
     reason: str
     done: Any
@@ -187,7 +187,7 @@ class Deciders:
                 edits_text(decision.edits),
                 "; ".join(map(str, decision.expects)),
                 found,
-                made.asked.change.number,
+                made.asked.number,
                 made.undoes,
             )
         )

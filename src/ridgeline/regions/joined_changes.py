@@ -37,7 +37,7 @@ class JoinedAsked:
 
     def __init__(self, parts: Sequence[Asked]) -> None:
         self._parts = parts
-        self.change = parts[0].change
+        self.number, self.what = parts[0].number, parts[0].what
         self.done = self
         self.window = None
         """Each region has windows of its own."""
@@ -130,7 +130,7 @@ class JoinedChanges:
 
     def _with(self, number: int) -> Requests:
         return next(
-            (one for one in self._each() if number in {asked.change.number for asked in one.all()}), self._own
+            (one for one in self._each() if number in {asked.number for asked in one.all()}), self._own
         )
 
     @property

@@ -118,7 +118,7 @@ class Queries:
         added = AddOperator(name, spec_of_operator(name, query, {}))
         asked = run.changes.ask(EditPlan((added, *sinks), f"query: {request.sql[:200]}"), who)
         if not asked.done.wait(timeout):
-            run.changes.withdraw(asked.change.number)
+            run.changes.withdraw(asked.number)
             if not asked.done.is_set():  # claimed for a window that has not begun: too late to withdraw it
                 raise TimeoutError(f"no window began within {timeout:g} s")
         if asked.state in {REFUSED, WITHDRAWN}:

@@ -60,12 +60,4 @@ class Kill(Control):
 
 
 What = EditPlan | Control
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A request to change the running application. `number` counts those of one driver; `by`: who asked."""
-
-    number: int
-    by: str
-    what: What
+"""What may be asked of a running application."""

@@ -264,9 +264,9 @@ class InProcessRun:
         """Ask the next driver, before its first window, for the changes that waited when this one died."""
         result.changes = [asked for asked in result.changes if asked not in lost]
         for number, asked in enumerate(lost):
-            if isinstance(asked.change.what, EditPlan):
+            if isinstance(asked.what, EditPlan):
                 # negative windows: due at once, and in the order in which they were asked for
-                self.edits[number - len(lost)] = asked.change.what.edits
+                self.edits[number - len(lost)] = asked.what.edits
 
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
         """The plan of a driver that follows another one; observers get it if it differs."""

@@ -94,7 +94,7 @@ def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
     def seen(found, event):
         if isinstance(event, SlotJoined) and event.slot > 2 and found.asked:
             claimed.append(found.platform.claimed)
-            found.run.changes.withdraw(found.asked[0].change.number)
+            found.run.changes.withdraw(found.asked[0].number)
 
     found = run(application("10ms"), *partitions(4), places=6, seen=seen)
     assert states(found)[0][0] == "WITHDRAWN"

@@ -135,7 +135,7 @@ def test_recordings_leave_nothing(spark_context, tmp_path):
         if asked and not asked[-1].done.is_set():
             return
         if len(asked) % 2:
-            asked.append(run.run.changes.ask(ends(run.run, asked[-1].change.what.result), "test"))
+            asked.append(run.run.changes.ask(ends(run.run, asked[-1].what.result), "test"))
             return
         seen.append(footprint(checkpoint))
         if len(seen) > RECORDINGS:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.engine.driver.heartbeats import Worker
 from ridgeline.engine.driver.run import run
-from ridgeline.engine.driver.watchdog import Hangs, Worker
+from ridgeline.engine.driver.slots.health import Hangs
 from ridgeline.engine.process import black_box
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, StateWarning
 from ridgeline.plan.planner import plan_application

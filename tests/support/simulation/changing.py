@@ -150,7 +150,7 @@ class Plans:
         """What drivers have said of changes is true."""
         for asked in self._settled:
             if asked.state == REFUSED and not asked.reason.startswith(ENDED):
-                self._violate(f"{asked.change} was refused, a window has it: {asked.reason}")
+                self._violate(f"{asked.text} was refused, a window has it: {asked.reason}")
         self.applied += sum(asked.state == APPLIED for asked in self._settled)
         self._settled = [asked for asked in self._settled if not asked.done.is_set()]
         for asked, edits in list(self._open):
@@ -158,7 +158,7 @@ class Plans:
                 self._open.remove((asked, edits))
                 self.refused += asked.state == REFUSED
                 if asked.state == APPLIED and self.now.after(edits) != self.now:
-                    self._violate(f"{asked.change} was applied, no window has it")
+                    self._violate(f"{asked.text} was applied, no window has it")
 
 
 class Here(AtOnce):

@@ -10,11 +10,11 @@ import math
 import socket
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.operator_log import OperatorLog
-from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.process import stacks
 from ridgeline.engine.process.said_lines import ProcessLines
 from ridgeline.measure.events import (
@@ -46,6 +46,17 @@ def spaced_seconds(interval: float, timeout: float, workers: int) -> float:
     With so many workers that they would be too many they come less often, but in time for the watchdog.
     """
     return max(interval, min(workers / _MOST_OF_ALL, timeout / _LEAST_IN_TIMEOUT))
+
+
+Process = tuple[str, int]
+"""Host and process id."""
+
+
+class Worker(NamedTuple):
+    """A worker process that is connected to STRAM: how long it has been silent, and its last heartbeat."""
+
+    silent_seconds: float
+    beat: ContainerHeartbeat
 
 
 class Heartbeats:

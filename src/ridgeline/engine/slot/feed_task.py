@@ -7,8 +7,6 @@ STRAM begins the window again.
 
 from __future__ import annotations
 
-import base64
-import pickle
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +25,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.slot.hosting import CLOCK, end_orderly
-from ridgeline.engine.slot.messages import Address, MalformedError, Taken, decode, encode
+from ridgeline.engine.slot.messages import Address, MalformedError, Taken, TaskParameters, decode, encode
 
 PROPERTY = "ridgeline.feed.secret"
 """The local property's name. Has `secret` in it, for `redact`: Spark's event log has no value of it."""
@@ -55,8 +53,8 @@ class WholeInput(NoOpSerializer):
 
 
 @dataclass(frozen=True, slots=True)
-class FeedTask:
-    """The parameters of a micro-batch's tasks, as Spark's local property.
+class FeedTask(TaskParameters):
+    """The parameters of a micro-batch's tasks.
 
     `sources`: the containers of each Spark source. `schema`: of the micro-batch's rows, as an Arrow IPC
     schema. `slots`: who hosts each container, and where that is reached. `certificate`: the application's.
@@ -68,16 +66,6 @@ class FeedTask:
     schema: bytes
     slots: Mapping[int, tuple[Peer, Address]]
     certificate: Certificate | None = field(default=None, repr=False)
-
-    def encode(self) -> str:
-        """As text."""
-        return base64.b64encode(pickle.dumps(self, 5)).decode()
-
-    @classmethod
-    def decode(cls, text: str) -> FeedTask:
-        """From text."""
-        found: FeedTask = pickle.loads(base64.b64decode(text))
-        return found
 
 
 def feed_stage(index: int, messages: Iterable[bytes]) -> Iterator[bytes]:

@@ -10,11 +10,12 @@ window again, however little of it had been begun, it takes the next one.
 
 from __future__ import annotations
 
+import base64
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from typing_extensions import Buffer
 
@@ -291,6 +292,22 @@ def decode(frame: Received) -> AnyMessage:
         raise MalformedError(
             f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
         ) from error
+
+
+class TaskParameters:
+    """What the driver gives a task of Spark, as text: a local property of its job."""
+
+    __slots__ = ()
+
+    def encode(self) -> str:
+        """As text."""
+        return base64.b64encode(pickle.dumps(self, 5)).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """From text."""
+        found: Self = pickle.loads(base64.b64decode(text))
+        return found
 
 
 class MalformedError(RidgelineError):

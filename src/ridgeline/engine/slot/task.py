@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
-import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -55,6 +53,7 @@ from ridgeline.engine.slot.messages import (
     RunAttempt,
     SetLevels,
     Taken,
+    TaskParameters,
     ToSlot,
     Unreachable,
     decode,
@@ -282,8 +281,8 @@ PROPERTY = "ridgeline.slot.secret"
 
 
 @dataclass(frozen=True, slots=True)
-class SlotTask:
-    """The parameters of a slot's task, as Spark's local property.
+class SlotTask(TaskParameters):
+    """The parameters of a slot's task.
 
     The attempt of the slot's `Peer` is `first_attempt`, plus `JOINS` for each attempt of Spark's before, plus
     how often the task has joined before. So no two processes are the same peer, nor is one that was cut off.
@@ -304,10 +303,6 @@ class SlotTask:
     silent_seconds: float = SILENT_SECONDS
     redial_seconds: float = 0.0
 
-    def encode(self) -> str:
-        """As text."""
-        return base64.b64encode(pickle.dumps(self, 5)).decode()
-
 
 def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen.
@@ -318,7 +313,7 @@ def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     end_orderly()
     with contextlib.suppress(OSError):  # no dumps then
         stacks.register()
-    task: SlotTask = pickle.loads(base64.b64decode(context.getLocalProperty(PROPERTY)))
+    task = SlotTask.decode(context.getLocalProperty(PROPERTY))
     files.use_s3(task.s3)
     serve_while_reached(task, context.attemptNumber(), _listen(task))
     yield from ()

@@ -358,7 +358,7 @@ def _wait(call: Call, asked: AnyAsked, default: int) -> None:
 
 
 def _row(call: Call, asked: AnyAsked) -> ChangeAnswer:
-    what = asked.change.what
+    what = asked.what
     edits = what.edits if isinstance(what, EditPlan) else ()
     row: Any = {**asked.row(), "edits": _shown(call, edits)}
     return row

@@ -28,7 +28,7 @@ def test_an_output_asks_again_after_a_minute_if_it_was_refused():
     clock.advance(120)
     changes.ask_to_leave(OVER)
     (first,) = changes.take()
-    assert first.change.by == "ridgeline"
+    assert first.by == "ridgeline"
     changes.refuse(first, "a reader of it is not removed")
     assert refused == [first]
     changes.ask_to_leave(OVER)

@@ -22,7 +22,7 @@ from ridgeline.plan.edits import Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.transition import Transition
-from ridgeline.stram.changes import Change, EditPlan, Kill, Shutdown, What
+from ridgeline.stram.changes import EditPlan, Kill, Shutdown, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
 ENDED = "the application has ended"
@@ -37,14 +37,16 @@ _ASK_AGAIN_SECONDS = 60.0
 
 @dataclass(eq=False, slots=True)
 class Asked:
-    """A change and what has become of it.
+    """A change that is asked of a running application, and what has become of it.
 
-    `at`: when it was asked for (wall clock). `window`: the first one in which it has effect; of one that is
-    queued, the one that it waits for. `due`: it is about to be
-    applied, so it cannot be withdrawn. `is_secret`: which values of properties are not shown.
+    `number` counts those of one driver; `by`: who asked. `at`: when it was asked for (wall clock). `window`:
+    the first one in which it has effect; of one that is queued, the one that it waits for. `due`: it is about
+    to be applied, so it cannot be withdrawn. `is_secret`: which values of properties are not shown.
     """
 
-    change: Change
+    number: int
+    by: str
+    what: What
     at: float = 0.0
     state: str = QUEUED
     window: int | None = None
@@ -56,7 +58,7 @@ class Asked:
     @property
     def text(self) -> str:
         """The change in one line, without secrets."""
-        what = self.change.what
+        what = self.what
         if not isinstance(what, EditPlan):
             return str(what)
         return what.note if what.result else edits_text(what.edits, self.is_secret)
@@ -64,13 +66,13 @@ class Asked:
     def row(self) -> dict[str, Any]:
         """It as it is shown."""
         return {
-            "id": self.change.number,
+            "id": self.number,
             "what": self.text,
             "state": self.state,
             "window": self.window,
-            "who": self.change.by,
-            "note": getattr(self.change.what, "note", ""),
-            "result": getattr(self.change.what, "result", ""),
+            "who": self.by,
+            "note": getattr(self.what, "note", ""),
+            "result": getattr(self.what, "result", ""),
             "reason": self.reason,
             "at": self.at,
         }
@@ -103,8 +105,7 @@ class Requests:
         """Ask for a change; `done` is set once it is applied or refused."""
         with self._lock:
             self._count += 1
-            change = Change(self._count, by[:_LONGEST_NAME], what)
-            asked = Asked(change, self._now(), is_secret=self.is_secret)
+            asked = Asked(self._count, by[:_LONGEST_NAME], what, self._now(), is_secret=self.is_secret)
             self._all.append(asked)
             if not self._closed and len(self._queued) < _MOST_QUEUED:
                 self._queued.append(asked)
@@ -116,13 +117,11 @@ class Requests:
     @property
     def end_asked(self) -> bool:
         """Whether the end of the application was asked for, taken or not."""
-        return any(
-            isinstance(one.change.what, Shutdown | Kill) and one.state != WITHDRAWN for one in self.all()
-        )
+        return any(isinstance(one.what, Shutdown | Kill) and one.state != WITHDRAWN for one in self.all())
 
     def find(self, number: int) -> Asked:
         """A change by its number. Raises KeyError if it is not among the last ones."""
-        found = next((asked for asked in self.all() if asked.change.number == number), None)
+        found = next((asked for asked in self.all() if asked.number == number), None)
         if found is None:
             raise KeyError(number)
         return found
@@ -318,7 +317,7 @@ class Changes(Requests):
 
     def _plan(self, asked: Asked, plan: Plan) -> Transition:
         """Plan a change. Raises RidgelineError."""
-        change = asked.change.what
+        change = asked.what
         assert isinstance(change, EditPlan)  # noqa: S101  no other is added
         if not change.edits:
             raise ChangeError("the change has no edits")
@@ -377,13 +376,12 @@ def changed_event(
     asked: Asked, at: float, plan_version: int, held_seconds: float = 0.0
 ) -> ApplicationChanged:
     """The event that reports a change. `held_seconds`: so long no window could run for it."""
-    change = asked.change
-    edits = change.what.edits if isinstance(change.what, EditPlan) else ()
+    edits = asked.what.edits if isinstance(asked.what, EditPlan) else ()
     return ApplicationChanged(
         at,
-        change.number,
-        change.by,
-        getattr(change.what, "note", ""),
+        asked.number,
+        asked.by,
+        getattr(asked.what, "note", ""),
         asked.text,
         asked.state,
         asked.window,

@@ -407,7 +407,7 @@ class ApplicationRun:
         Raises ApplicationKilledError.
         """
         for asked in self.changes.take():
-            what = asked.change.what
+            what = asked.what
             if isinstance(what, EditPlan):
                 self._reporter.change(asked)
                 self.changes.add(asked)
@@ -424,7 +424,7 @@ class ApplicationRun:
         self._reporter.change(asked)
         if isinstance(what, Kill):
             raise ApplicationKilledError(
-                f"the application was killed by {asked.change.by}; it goes on from its last commit"
+                f"the application was killed by {asked.by}; it goes on from its last commit"
             )
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
@@ -646,7 +646,7 @@ class ApplicationRun:
     def _switch(self, coming: Coming) -> None:
         """Continue with another plan; no window is under way. If that cannot be, the plan of now goes on."""
         before, window_id = self.plan, self.master.next_window
-        what, following = coming.asked.change.what, coming.transition
+        what, following = coming.asked.what, coming.transition
         assert isinstance(what, EditPlan)  # noqa: S101  no other is planned
         assert following is not None  # noqa: S101  it is due
         assert self._planner is not None  # noqa: S101  it has planned

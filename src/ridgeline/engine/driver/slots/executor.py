@@ -19,11 +19,10 @@ from ridgeline.engine.driver.slots.group import (
     SlotGroup,
     SlotMessage,
 )
-from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth
+from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth, Stuck
 from ridgeline.engine.driver.slots.spare import SpareSlot, is_of_windows
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.engine.driver.slots.start import Shortage, Spreading, attempts_of, choose_slots
-from ridgeline.engine.driver.watchdog import Stuck
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.slot.messages import (
     Awake,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
+from ridgeline.engine.driver.heartbeats import Process
 from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.driver.slots.spark_slots import SparkSlots
-from ridgeline.engine.driver.watchdog import Process
 from ridgeline.engine.exchange.network import (
     BROKEN,
     CLOSED,
@@ -253,7 +253,7 @@ class SlotGroup:
             self.send_all(run)
             return
         encoded = encode_for_each(run)
-        for slot in self._peers:
+        for slot in sorted(self._peers):
             if slot != self._slots.spare:
                 self.send_frame(slot, encoded(self._contents.states_of(slot, states)))
 
