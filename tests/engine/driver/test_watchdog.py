@@ -5,15 +5,18 @@ import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from ridgeline.engine.driver.heartbeats import Worker
+from ridgeline.engine.driver.heartbeats import Heartbeats, Worker
 from ridgeline.engine.driver.run import run
-from ridgeline.engine.driver.slots.health import Hangs
+from ridgeline.engine.driver.slots.health import Hangs, SlotHealth
 from ridgeline.engine.process import black_box
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, StateWarning
 from ridgeline.plan.planner import plan_application
+from ridgeline.stram.slots import Member
+from ridgeline.testing import SteppingClock
 from support.engine.applications import Number, Sum, sum_application
 from support.engine.in_slots import two_stages
 from support.engine.slot_platform import run_in_processes
@@ -212,6 +215,30 @@ def test_slots_are_not_blamed_for_what_the_driver_has_not_read_or_spark_has_not_
     assert looks_in_slots(made, lambda _: [], 400, 519) == [None] * 119
     made, _ = in_slots()
     assert looks_in_slots(made, lambda _: [], 101, 400, rows_come=True) == [None] * 299
+
+
+def test_a_slot_that_was_retired_is_not_silent_and_others_are_still_found():
+    plan = plan_application(sum_application(), attributes={"heartbeat_timeout": "10s"})
+    clock, attempts, ended = SteppingClock(), attempts_of(plan), []
+    send(attempts, 7, clock.monotonic())
+    heartbeats = Heartbeats(lambda _event: None, clock)
+    for slot in range(2):
+        heartbeats.take(slot, replace(CLOCK_ONLY, pid=slot))
+    members = {1: Member("worker-1", 1, "")}
+    contents = SimpleNamespace(
+        application="sums",
+        run_id="run-1",
+        plan=plan,
+        hears=True,
+        slots=SimpleNamespace(members=members),
+        process_of=lambda _container: None,
+    )
+    platform = SimpleNamespace(check_alive=lambda: None)
+    health = SlotHealth(platform, contents, attempts, heartbeats, clock, lambda _event: None, ended.append)
+    for _ in range(11):
+        clock.advance(1.0)
+        health.check(set(), rows_come=False)
+    assert [stuck.pid for stuck in ended] == [1]
 
 
 class StuckSum(Sum):

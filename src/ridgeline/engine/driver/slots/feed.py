@@ -86,7 +86,8 @@ class Feeds:
         self._clock = clock
         self._feed: SparkFeed | None = None
         self._request = WindowRequest(-1, 0, 0)
-        self._look_at = math.inf
+        self._look_at = 0.0
+        """When the tasks are looked at next: Spark is asked."""
 
     def prepare(self, request: WindowRequest, source: Any) -> Mapping[int, tuple[int, ...]]:
         """The tasks that are to feed each container in an attempt; the attempt before is fed no more.
@@ -131,18 +132,18 @@ class Feeds:
         except Exception as error:
             raise self._failed(error) from error
         if lost is not None:
-            self._feed, self._look_at = None, math.inf
+            self._feed = None
         if lost:
             raise FeedError(self._failure(lost))
 
     def over(self, window_id: int) -> None:
         """All containers have run the window: its tasks, which may just be ending, do not matter."""
         if self._request.window_id == window_id:
-            self._feed, self._look_at = None, math.inf
+            self._feed = None
 
     def stop(self) -> None:
         """The attempt that is fed now is void."""
-        feed, self._feed, self._look_at = self._feed, None, math.inf
+        feed, self._feed = self._feed, None
         if feed is not None:
             feed.cancel()
 
@@ -157,7 +158,7 @@ class Feeds:
         return LOOK_SECONDS if self._feed is not None else math.inf
 
     def _failed(self, error: Exception) -> FeedError:
-        self._feed, self._look_at = None, math.inf
+        self._feed = None
         cluster = is_clusters(job_text(error))
         return FeedError(self._failure(self._platform.reason(error), str(error), cluster=cluster))
 
