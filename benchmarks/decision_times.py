@@ -16,8 +16,8 @@ from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.contents import SlotChanging, SlotContents
 from ridgeline.engine.driver.slots.executor import SlotExecutor
-from ridgeline.engine.driver.slots.group import SlotGone, SlotGroup, SlotJoined
-from ridgeline.engine.driver.slots.health import Hangs, Reach
+from ridgeline.engine.driver.slots.group import Reach, SlotCame, SlotGone, SlotGroup
+from ridgeline.engine.driver.slots.health import Hangs
 from ridgeline.engine.slot.messages import Reported
 from ridgeline.observe.watch import Watch
 from ridgeline.stram.control import Commit, Publish
@@ -66,7 +66,7 @@ def _group_event(values: tuple[Any, ...], _result: object) -> str:
     event = values[2]
     if isinstance(event, SlotGone):
         return "a slot is lost: what follows for windows"
-    return "a slot has joined" if isinstance(event, SlotJoined) else ""
+    return "a slot has joined" if isinstance(event, SlotCame) else ""
 
 
 def _carried_out(values: tuple[Any, ...], _result: object) -> str:
