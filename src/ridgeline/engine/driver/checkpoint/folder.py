@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import re
 import socket
@@ -60,7 +61,9 @@ class Retention:
         self._job: Future[None] | None = None
         self._commits = 0
         self._wasted = 0
-        self._due: int | None = 1
+        """The last commit since which a file is not needed any more, once no kept window names it."""
+        self._purged = -math.inf
+        """The last commit as of which all was removed that could be."""
         self._closed = False
 
     def windows(self) -> Iterator[Committed]:
@@ -105,9 +108,8 @@ class Retention:
         with self._lock:
             while len(self._recent) > 2 * windows_kept + 2:
                 self._recent.popleft()
-            if self._due is None and self._wasted:
-                self._due, self._wasted = self._wasted + windows_kept + 2, 0
-            due = self._due is not None and self._commits >= self._due
+            rested = self._commits >= self._purged + windows_kept + 2
+            due = rested and self._purged < self._wasted + windows_kept
         if not due or (self._job is not None and not self._job.done()):
             return
         if self._pool is None:
@@ -136,10 +138,7 @@ class Retention:
                 return
             self._purge_states(kept, newest)
             shipped_files.purge(self._storage, self._epoch)
-            with self._lock:
-                self._due = None
-                if self._wasted == 0 and begun < windows_kept:
-                    self._wasted = begun  # windows from before this driver were kept
+            self._purged = begun
 
     def _purge_journal(self, kept: Sequence[Committed]) -> None:
         """Remove the files of the journal before those of the kept windows, unless a delta is needed."""
