@@ -139,13 +139,14 @@ class Division:
     ) -> list[SegmentsChange | None]:
         """Each target's part of the segments, with what lies beside. Raises TypeError as `routed`."""
         changes: list[SegmentsChange | None] = []
+        pairs = [list(source.values.items()) for source in sources]
         gone = [routed(list(source.removed)) for source in sources]
         for cell, keys in zip(into, after, strict=True):
             parts = self._parts(sources, keys)
             values: dict[Any, Any] = {}
             removed: list[Any] = []
-            for source, hashes in zip(sources, gone, strict=True):
-                values.update(_of(list(source.values.items()), source.hashes, keys))
+            for source, some, hashes in zip(sources, pairs, gone, strict=True):
+                values.update(_of(some, source.hashes, keys))
                 removed += _of(list(source.removed), hashes, keys)
             if parts:
                 names = tuple(dict.fromkeys(name for part in parts for name in part.names))
