@@ -11,7 +11,6 @@ import contextlib
 import mmap
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from ridgeline.api.errors import Failure
@@ -80,8 +79,10 @@ class BlackBox:
 def turn_of(pid: int) -> Turn | None:
     """The operator in turn, or the last one, in a process of this user on this host; else None."""
     try:
-        return _read(stacks.folder() / f"{pid}{_SUFFIX}")
-    except OSError:
+        line = (stacks.folder() / f"{pid}{_SUFFIX}").read_bytes().partition(b"\n")[0]
+        window, attempt, container, operator, run_id = line.decode().split(" ", 4)
+        return Turn(run_id, int(window), int(attempt), int(container), int(operator))
+    except (OSError, ValueError):
         return None
 
 
@@ -98,13 +99,3 @@ def death_of(application: str, operator: PhysicalOperator, window_id: int, died:
     name = operator.title if operator.unifier else operator.name
     text = f"its worker process died{times}: it {how}"
     return Failure(application, name, operator.partition, window_id, "its turn", text, traceback=dump)
-
-
-def _read(path: Path) -> Turn | None:
-    try:
-        window, attempt, container, operator, run_id = (
-            path.read_bytes().partition(b"\n")[0].decode().split(" ", 4)
-        )
-        return Turn(run_id, int(window), int(attempt), int(container), int(operator))
-    except (OSError, ValueError):
-        return None
