@@ -124,7 +124,7 @@ class Segments(KeyedBase):
     def has_many(self, keys: Keys) -> Mask:
         """For each key, whether it exists."""
         there = np.zeros(len(keys), np.bool_)
-        for _, which, _ in self._entries(keys):
+        for _, which, _ in self.entries_of(Wanted(keys)):
             there[which] = True
         return there
 
@@ -132,14 +132,10 @@ class Segments(KeyedBase):
         """For each key, whether it exists, and its value."""
         there = np.zeros(len(keys), np.bool_)
         parts = []
-        for segment, which, places in self._entries(keys):
+        for segment, which, places in self.entries_of(Wanted(keys)):
             there[which] = True
             parts.append((which, segment.value_column.many(places)))
         return there, _merged(parts, len(keys))
-
-    def _entries(self, keys: Keys) -> Iterator[tuple[Segment, Places, Places]]:
-        """Where keys are: (segment, which of the keys, the places of their entries)."""
-        return self.entries_of(Wanted(keys))
 
     def entries_of(self, wanted: Wanted) -> Iterator[tuple[Segment, Places, Places]]:
         """Where those of some keys (by number) are that exist, as (segment, which, places of the entries)."""
