@@ -246,12 +246,9 @@ class Connection:
             if not count:
                 if self.known is None:
                     raise self._hung_up()
-                within = self._decoder.in_frame
-                raise (
-                    EndedError(BROKEN, "the connection ended within a frame")
-                    if within
-                    else EndedError(CLOSED)
-                )
+                if self._decoder.in_frame:
+                    raise EndedError(BROKEN, "the connection ended within a frame")
+                raise EndedError(CLOSED)
             if into is scratch:
                 for frame in self._decoder.feed(scratch[:count]):
                     self._take(frame, frames)

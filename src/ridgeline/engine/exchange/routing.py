@@ -171,9 +171,8 @@ class _Pass:
 
     def divide(self, hashes: Hashes) -> list[tuple[int, Positions]]:
         """The positions of each route's tuples, in order."""
-        owners = self._owner.take(
-            hashes.astype(self._mask.dtype) & self._mask
-        )  # in small integers: fresh memory costs more than counting
+        # in small integers: fresh memory costs more than counting
+        owners = self._owner.take(hashes.astype(self._mask.dtype) & self._mask)
         count = len(self.numbers)
         if self._least_loaded is not None:
             owners = self._least_loaded.deal(hashes, owners)

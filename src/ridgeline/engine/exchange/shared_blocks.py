@@ -133,9 +133,7 @@ class SharedWriter:
             stream = self._streams.get(batch.schema)
             if stream is None:
                 stream = self._streams[batch.schema] = pa.ipc.new_stream(file, batch.schema)
-                stream.write_batch(
-                    batch.slice(0, 0)
-                )  # a stream begins with its schema, which blocks go without
+                stream.write_batch(batch.slice(0, 0))  # it begins with its schema, which blocks go without
             begin = file.tell()
             stream.write_batch(batch)
         return Reference(self._path, begin, file.tell() - begin)

@@ -28,9 +28,8 @@ def places(level: RecordingLevel, *, source: bool, leaf: bool, stateful: bool) -
     >>> places(RecordingLevel.TRACE, source=False, leaf=True, stateful=True)
     ('state', 'emit', 'commit')
     """
-    found = (
-        ("source",) if source else ("state",) * stateful + ("emit", "commit") * leaf
-    )  # `publish` is worked out from `commit`
+    # `publish` is worked out from `commit`
+    found = ("source",) if source else ("state",) * stateful + ("emit", "commit") * leaf
     return tuple(place for place in found if level is RecordingLevel.TRACE or LEVELS[place] == level)
 
 

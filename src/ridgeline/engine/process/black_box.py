@@ -63,11 +63,8 @@ class BlackBox:
     def note(self, turn: Turn) -> None:
         """It is this operator's turn."""
         if self._map is not None:
-            text = (
-                f"{turn.window_id} {turn.attempt} {turn.container} {turn.operator} {turn.run_id}\n".encode()[
-                    :_BYTES
-                ]
-            )
+            line = f"{turn.window_id} {turn.attempt} {turn.container} {turn.operator} {turn.run_id}\n"
+            text = line.encode()[:_BYTES]
             self._map[: len(text)] = text
 
     def idle(self) -> None:

@@ -62,9 +62,8 @@ class StateCompactor:
         self._files = files
         self._each = each
         self._operators = {operator.id: operator for operator in operators}
-        self._segments: dict[
-            int, list[Segment]
-        ] = {}  # kept open: the next compaction need not check them again
+        self._segments: dict[int, list[Segment]] = {}
+        """Those of the last compactions, kept open: the next ones need not check them again."""
 
     def compact(self, job: CompactionTask) -> CompactionResult:
         """Write the compacted files.

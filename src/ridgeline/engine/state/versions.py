@@ -40,9 +40,8 @@ def restore(
     segments: dict[str, Segment] = {}
     if missing is None:
         missing = tuple(name for name in wanted if not state_files.is_segment(name))
-        segments = {
-            name: files.open(name, epoch) for name in state_files.segments_of(wanted)
-        }  # before the same ones are released
+        # before the same ones are released
+        segments = {name: files.open(name, epoch) for name in state_files.segments_of(wanted)}
         # The same state, compacted meanwhile: its values stay, only the files are others.
         same = held and wanted and state_files.covered(held[-1]) == state_files.covered(wanted[-1])
         for cell in cells.values():

@@ -272,13 +272,11 @@ class Checkpoint:
             epoch = max(self._greatest_epoch(), epoch) + 1
             if journal.create(self.storage, _epoch_name(epoch), owner):
                 twice = self.storage.create(_epoch_name(epoch), owner)
-                owned = (
-                    self._greatest_epoch() == epoch
-                )  # else a later driver has removed our file, or one that stood in our way
+                # else a later driver has removed our file, or one that stood in our way
+                owned = self._greatest_epoch() == epoch
         if twice:
-            what = "its file system creates a file that exists already"
-            result = "two drivers could commit the same window"
-            what = f"{what}, so {result}"
+            what = "its file system creates a file that exists already, so two drivers could commit the "
+            what += "same window"
             raise CheckpointError(
                 f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
             )

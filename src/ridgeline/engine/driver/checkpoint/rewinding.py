@@ -108,11 +108,8 @@ def rewound(
     if planner is None or planner.from_window is None:
         return plan
     made = rewind(checkpoint, plan, planner.from_window, clock, context, planner, check)
-    text, application = (
-        "rewound to window %d, which is window %d now",
-        {"application": plan.logical.application},
-    )
-    _log.info(text, planner.from_window, made.window_id, extra=application)
+    text, application = "rewound to window %d, which is window %d now", plan.logical.application
+    _log.info(text, planner.from_window, made.window_id, extra={"application": application})
     return planner.settled(made)
 
 

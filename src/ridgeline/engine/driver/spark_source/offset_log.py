@@ -294,9 +294,8 @@ class SparkLog:
 
     def _remove(self, name: str) -> None:
         folder, _, last = f"{FOLDER}/{name}".rpartition("/")
-        self._storage.delete(
-            [f"{folder}/{last}", f"{folder}/.{last}.crc"]
-        )  # Hadoop's checksum, where it keeps one
+        # with Hadoop's checksum, where it keeps one
+        self._storage.delete([f"{folder}/{last}", f"{folder}/.{last}.crc"])
 
     def _where(self, name: str = "") -> str:
         return f"{self._storage.uri}/{FOLDER}/{name}".rstrip("/")

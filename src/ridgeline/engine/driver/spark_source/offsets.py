@@ -53,10 +53,8 @@ class SourceReading:
         self.remaining_bytes = _number(metrics.get("numBytesOutstanding"))
 
     def _remaining(self, source: Mapping[str, object], metrics: Mapping[str, object]) -> float | None:
-        left, unit = (
-            distance(source.get("endOffset"), source.get("latestOffset")),
-            self._records_per_unit(source),
-        )
+        left = distance(source.get("endOffset"), source.get("latestOffset"))
+        unit = self._records_per_unit(source)
         if left == 0 or _number(metrics.get("numFilesOutstanding")) == 0:
             return 0.0
         if left is not None and unit is not None:
