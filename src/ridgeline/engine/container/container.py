@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -50,11 +51,12 @@ from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, 
 def receive(spec: ContainerSpec, messages: Sequence[Message], window_id: int) -> Emitted:
     """The tuples of all blocks by input port, in the order of producers, not of arrival.
 
+    The messages of one producer are in their order: they come on one connection.
     Raises OperatorError for a block that is lost, damaged, or that its codec cannot decode.
     """
     delivered: Emitted = {}
     reader = SharedReader()
-    for message in sorted(messages, key=lambda message: (message.producer, message.part)):
+    for message in sorted(messages, key=attrgetter("producer")):
         for sent in message.blocks:
             if isinstance(sent.payload, Tuples):
                 tuples = sent.payload

@@ -16,7 +16,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import Microseconds, Times
 
 PIECE_BYTES = 1 << 20
-"""About so much goes through Spark at once."""
+"""About so much of a message by value goes in one frame."""
 
 
 class Reference(NamedTuple):
@@ -61,27 +61,25 @@ class Block(NamedTuple):
 class Message(NamedTuple):
     """The blocks of one container for another in one window.
 
-    `part` counts the messages that one was divided into. `marks`: the watermarks of the producer's operators,
-    and whether they are idle. `ended`: those from which nothing more comes. `controls`: the control
-    tuples of a window by operator and output port.
+    `marks`: the watermarks of the producer's operators, and whether they are idle. `ended`: those from which
+    nothing more comes. `controls`: the control tuples of a window by operator and output port.
     """
 
     producer: int
     blocks: Sequence[Block]
-    part: int = 0
     marks: Mapping[int, tuple[int, bool]] = {}
     ended: Sequence[int] = ()
     controls: Mapping[tuple[int, str], list[Any]] = {}
 
     def divided(self) -> Iterator[Message]:
-        """Divide it into messages of about `PIECE_BYTES` by value."""
-        begin = size = part = 0
+        """Divide it into messages of about `PIECE_BYTES` by value, which arrive in this order."""
+        begin = size = 0
         for end, block in enumerate(self.blocks, 1):
             size += 0 if isinstance(block.payload, Reference) else block.size_bytes
             if size >= PIECE_BYTES and end < len(self.blocks):
-                yield self._replace(blocks=self.blocks[begin:end], part=part)
-                begin, size, part = end, 0, part + 1
-        yield self._replace(blocks=self.blocks[begin:], part=part)
+                yield self._replace(blocks=self.blocks[begin:end])
+                begin, size = end, 0
+        yield self._replace(blocks=self.blocks[begin:])
 
     def copied(self) -> Message:
         """As it would come out of another process: nothing is shared with this one."""

@@ -142,7 +142,7 @@ class Outgoing:
         consumers = self._routes.consumers if marks or ended or controls else self._blocks.keys()
         producer, over = self._routes.container, tuple(ended)
         return {
-            consumer: Message(producer, self._blocks.get(consumer, ()), 0, marks, over, controls)
+            consumer: Message(producer, self._blocks.get(consumer, ()), marks, over, controls)
             for consumer in consumers
         }
 
