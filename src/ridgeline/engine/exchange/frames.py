@@ -118,11 +118,9 @@ class FrameDecoder:
         self._start = b""
         begin = 0
         while begin < view.nbytes:
-            mark = bytes(view[begin : begin + len(_MARK)])
-            if not _MARK.startswith(mark):
-                raise RefusedError(MALFORMED, f"a frame begins with {_MARK!r}; got {mark!r}")
             if view.nbytes - begin < _HEADER.size:
                 self._start = bytes(view[begin:])
+                _check_mark(self._start[: len(_MARK)])
                 return
             kind, size = self._header(view, begin)
             begin += _HEADER.size
@@ -135,12 +133,20 @@ class FrameDecoder:
                 return
 
     def _header(self, view: memoryview, begin: int) -> tuple[int, int]:
-        _, kind, size = _HEADER.unpack_from(view, begin)
+        mark, kind, size = _HEADER.unpack_from(view, begin)
+        if mark != _MARK:
+            _check_mark(mark)
         if size > self.maximum_bytes:
             raise RefusedError(TOO_LARGE, f"a frame has at most {self.maximum_bytes} bytes; it says {size}")
         if size < _LEAST_BODY:
             raise RefusedError(MALFORMED, f"a frame has at least {_LEAST_BODY} bytes; it says {size}")
         return kind, size
+
+
+def _check_mark(found: bytes) -> None:
+    """Raise RefusedError for what is not the mark, or its beginning."""
+    if not _MARK.startswith(found):
+        raise RefusedError(MALFORMED, f"a frame begins with {_MARK!r}; got {found!r}")
 
 
 def _allocated(size: int) -> memoryview:
