@@ -323,9 +323,8 @@ class SlotExecutor:
                 self._shortage.over()  # `_look` sends what waits
             case SlotCame(member):
                 self._health.joined(member)
-            case SlotGone(slot, member, reason):
+            case SlotGone(slot, member):
                 self._health.heartbeats.lost(slot)
-                self._observe(slot_events.SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 if not self._slots.placement[slot]:
                     self._health.ended(member)
                     return

@@ -43,7 +43,7 @@ from ridgeline.engine.slot.messages import (
     encode_for_each,
 )
 from ridgeline.measure.events import RunEvent
-from ridgeline.measure.slot_events import SlotJoined, SlotMisplaced, SlotSilent
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSilent
 from ridgeline.stram.slots import (
     AskHosts,
     EmptySlot,
@@ -165,7 +165,7 @@ class Reach:
 class SlotGroup:
     """Starts the slots of a run and keeps them. One thread calls all but `wake`.
 
-    `reach`: the hosts that can be reached. `observe` gets who has joined, and where.
+    `reach`: the hosts that can be reached. `observe` gets who has joined, and who is lost.
     """
 
     def __init__(
@@ -481,6 +481,8 @@ class SlotGroup:
         if member is None:
             return []
         self.reach.lost(slot, member, cut=cut)
+        # Here, as who joins is: of a process that takes another's place the loss comes first.
+        self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
         return [SlotGone(slot, member, reason, ended)]
 
     def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
