@@ -80,6 +80,9 @@ def test_killed_slots_cost_nothing_but_attempts(run):
     found = run(two_stages(Sum(), count=800), each=kill_next)
     assert [event.pid for event in found.of_type(SlotLost)] == killed
     assert len([event for event in found.of_type(SlotJoined) if event.again]) == 3
+    for slot in range(2):
+        seen = [one for one in found.events if isinstance(one, SlotJoined | SlotLost) and one.slot == slot]
+        assert [type(one) for one in seen] == ([SlotJoined, SlotLost] * len(seen))[: len(seen)]
     assert found.ids == list(range(80))
     assert everything(found, "store") == everything(run_local(two_stages(Sum(), count=800)), "store")
 
