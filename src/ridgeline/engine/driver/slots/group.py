@@ -475,6 +475,10 @@ class SlotGroup:
     def _lost(
         self, slot: int, reason: str, *, ended: bool = False, cut: bool = False, blamed: bool = False
     ) -> list[GroupEvent]:
+        """The process that is a slot is one no more; its job is watched. `ended`, `cut`: as it has shown.
+
+        `blamed`: an operator's code is the reason.
+        """
         del self._peers[slot]
         member = self._slots.lost(slot, reason, blamed=blamed)
         self._jobs.disconnected(slot)
