@@ -6,7 +6,7 @@ import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
 
 from ridgeline.api.affinity import AffinityRule
@@ -29,7 +29,7 @@ from ridgeline.api.errors import (
     did_you_mean,
     shorten,
 )
-from ridgeline.api.module import InputProxy, Module, OutputProxy, check_end
+from ridgeline.api.module import InputProxy, Module, OutputProxy, check_end, owner_of
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise, StatsListener
@@ -135,10 +135,9 @@ def _port(given: object) -> InputPoint[Any]:
 
 def _title(app: Application, sink: Any) -> str:
     """Owner and port of a sink, as part of a name."""
-    owner = sink.module if isinstance(sink, InputProxy) else getattr(sink, "operator", None)
-    names = [one.name for one in app.operators if one.operator is owner]
-    names += [one.name for one in app.modules if one.module is owner]
-    return f"{names[0] if names else type(owner).__name__}_{getattr(sink, 'name', 'sink')}"
+    owner = owner_of(sink)
+    names = [one.name for one in app.added if one.instance is owner]
+    return f"{names[0] if names else type(owner).__name__}_{sink.name}"
 
 
 Op = TypeVar("Op", bound=Operator)
@@ -153,19 +152,69 @@ KEEP = "1h"
 """How long the queue of a decoupled stream keeps rows that were read, by default."""
 
 
+Kind: TypeAlias = Literal["property", "attribute", "port", "unifier"]
+"""What a value is of. `port`: an attribute of a port; `unifier`: one of the unifiers of an output port."""
+Values: TypeAlias = Mapping[str, Any]
+_SECTIONS: Mapping[Kind, str] = {
+    "property": "properties",
+    "attribute": "attributes",
+    "port": "ports",
+    "unifier": "unifiers",
+}
+
+
 @dataclass(frozen=True, slots=True)
-class AddedOperator:
-    """One call of `add_operator`, as it was made."""
+class Added:
+    """An operator or a module, as the author's calls have said. `instance`: the author's.
+
+    `attributes`, `ports` and `unifiers` are the attributes that are given: of it, and by port of its ports
+    and of the unifiers behind these. What is inside of a module gets its own when it is expanded.
+    """
 
     name: str
-    operator: Operator
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    instance: Any
+    attributes: Values = field(default_factory=dict)
+    ports: Mapping[str, Values] = field(default_factory=dict, kw_only=True)
+    unifiers: Mapping[str, Values] = field(default_factory=dict, kw_only=True)
+
+    def given(self, kind: Kind, port: str, values: Values) -> Self:
+        """It with more values of a kind; these win."""
+        before: Values = getattr(self, _SECTIONS[kind])
+        if port:
+            values = {port: {**before.get(port, {}), **values}}
+        changed: Any = {_SECTIONS[kind]: {**before, **values}}
+        return replace(self, **changed)
+
+    def without(self, attribute: str) -> Self:
+        """It without an attribute."""
+        return replace(
+            self, attributes={name: value for name, value in self.attributes.items() if name != attribute}
+        )
+
+    @property
+    def of_ports(self) -> list[tuple[Kind, str, Values]]:
+        """The attributes that ports and unifiers are given, with the port."""
+        kinds: tuple[Kind, ...] = ("port", "unifier")
+        return [(kind, *one) for kind in kinds for one in getattr(self, _SECTIONS[kind]).items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Node(Added):
+    """An operator. `properties`: set from outside, in order."""
+
     listeners: tuple[StatsListener, ...] = ()
     """Who listens to its figures."""
     remedies: dict[str, str] = field(default_factory=dict)
     """Remedies of its faults: by property, and by "output" that of an output port that nothing reads."""
     migrations: tuple[Migration, ...] = ()
     """What `add_migrations` was given for it."""
+    properties: Values = field(default_factory=dict)
+
+    @property
+    def operator(self) -> Operator:
+        """The author's instance."""
+        found: Operator = self.instance
+        return found
 
 
 @dataclass
@@ -197,22 +246,16 @@ class AddedRegion:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedModule:
-    """One call of `add_module`, as it was made. `position`: how many operators were added before it."""
+class AddedModule(Added):
+    """A module. `position`: how many operators were added before it."""
 
-    name: str
-    module: Module = field(repr=False)
-    attributes: Mapping[str, Any]
-    position: int
+    position: int = 0
 
-
-@dataclass
-class AddedAttributes:
-    """One call of `set_attribute`. `unifier`: they are for the unifiers of the target, an output port."""
-
-    target: Any
-    attributes: Mapping[str, Any]
-    unifier: bool = False
+    @property
+    def module(self) -> Module:
+        """The author's instance."""
+        found: Module = self.instance
+        return found
 
 
 class Application:
@@ -246,9 +289,8 @@ class Application:
     ) -> None:
         self.name = name
         self.window = window
-        self.operators: list[AddedOperator] = []
+        self.operators: list[Node] = []
         self.streams: list[AddedStream] = []
-        self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
         self.affinity: list[AffinityRule] = []
         self.regions: list[AddedRegion] = []
@@ -281,7 +323,7 @@ class Application:
         listeners = tuple(given) if isinstance(given, Iterable) else (given,)
         for listener in listeners:
             _check_decider(f"a listener of the figures of `{name}`", listener, "observe", "StatsListener")
-        self.operators.append(AddedOperator(name, operator, attributes, listeners))
+        self.operators.append(Node(name, operator, attributes, listeners))
         return operator
 
     @overload
@@ -461,16 +503,12 @@ class Application:
             self.add_operator(name, port.operator)
         return port
 
-    def _check_added(self, role: str, thing: Any) -> None:
-        """Raise StructureError unless an operator or a module, or that of a port, is in the application."""
+    def _check_added(self, role: str, thing: Any) -> Operator | Module:
+        """The operator or module, or that of a port. Raises StructureError for one that was not added."""
         is_port = not isinstance(thing, (Operator, Module))
-        owner = thing
-        if is_port:
-            owner = thing.module if isinstance(thing, (InputProxy, OutputProxy)) else thing.operator
-        if _among(owner, (one.operator for one in self.operators)) or _among(
-            owner, (one.module for one in self.modules)
-        ):
-            return
+        owner: Any = owner_of(thing) if is_port else thing
+        if _among(owner, (one.instance for one in self.added)):
+            return owner
         noun = "module" if isinstance(owner, Module) else "operator"
         remedy = f"add it by `app.add_{noun}(name, {noun})`; a module is reached by its own ports"
         alike = [one.name for one in self.operators if is_port and type(one.operator) is type(owner)]
@@ -478,6 +516,11 @@ class Application:
             remedy = f"did you mean `{alike[0]}.{thing.name}`? A module is reached by its own ports"
         what = f"{role}, `{thing.name}`, belongs to" if is_port else f"{role} is"
         raise StructureError(f"{what} a `{type(owner).__name__}` that was not added", remedy)
+
+    @property
+    def added(self) -> list[Added]:
+        """All operators and modules."""
+        return [*self.operators, *self.modules]
 
     def _check_new(self, kind: type[Operator | Module], name: object, thing: object) -> None:
         """Raise StructureError unless an operator, or a module, can be added under a name."""
@@ -495,8 +538,7 @@ class Application:
         own = "operator" if any(one.name == name for one in self.operators) else "module"
         if own == "operator" or any(one.name == name for one in self.modules):
             raise StructureError(f"there is {_AN[own]} `{name}` already", "give each a name of its own")
-        same = [one.name for one in self.operators if one.operator is thing]
-        same += [one.name for one in self.modules if one.module is thing]
+        same = [one.name for one in self.added if one.instance is thing]
         if same:
             kind_name = type(thing).__name__
             what = f"the same `{kind_name}` is added twice, as `{same[0]}` and `{name}`"
@@ -585,8 +627,17 @@ class Application:
             stream.locality = attributes["locality"]
             return
         self._refuse_if_running("set_attribute")
-        self._check_added("what `set_attribute` was given", target)
-        self.attributes_set.append(AddedAttributes(target, attributes, unifier))
+        owner = self._check_added("what `set_attribute` was given", target)
+        port = "" if owner is target else str(getattr(target, "name", ""))
+        self.give(owner, "unifier" if unifier else "port" if port else "attribute", port, attributes)
+
+    def give(self, owner: Operator | Module, kind: Kind, port: str, attributes: Values) -> None:
+        """Give attributes of a kind to an operator or module that was added; these win. `port`: of which."""
+        lists: Any = self.operators, self.modules
+        for added in lists:
+            for place, one in enumerate(added):
+                if one.instance is owner:
+                    added[place] = one.given(kind, port, attributes)
 
     def start(  # noqa: PLR0913  the options of a run
         self,

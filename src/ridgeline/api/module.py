@@ -146,7 +146,7 @@ def check_end(role: str, end: object, *, entry: bool) -> None:
         return
     if isinstance(end, (InputPoint, OutputPoint, InputProxy, OutputProxy)):
         article = {"input": "an output", "output": "an input"}[side]
-        what = f"{role} is `{end.name}`, {article} port of a `{_owner(end)}`"
+        what = f"{role} is `{end.name}`, {article} port of a `{type(owner_of(end)).__name__}`"
         remedy = f"name an {side} port; a stream leads from an output port to input ports"
         if isinstance(end, (InputProxy, OutputProxy)):
             remedy += f"; `populate` leads it by `self.{end.name}.connect(...)`"
@@ -164,6 +164,6 @@ def check_end(role: str, end: object, *, entry: bool) -> None:
     raise StructureError(f"{role} is {shorten(end)}, which is no port", remedy)
 
 
-def _owner(point: Any) -> str:
-    """The class of the operator or module that has a port."""
-    return type(point.operator if isinstance(point, (InputPoint, OutputPoint)) else point.module).__name__
+def owner_of(port: InputPoint | OutputPoint | InputProxy | OutputProxy) -> Operator | Module:
+    """The operator or module that has a port."""
+    return port.operator if isinstance(port, (InputPoint, OutputPoint)) else port.module

@@ -203,7 +203,7 @@ def _write(document: Document, form: Form, file: str, application: str) -> None:
 
 def _folders_elsewhere(app: Application, folder: Path) -> str:
     """The folders whose modules a specification in `folder` would not find; "" for none."""
-    parts = [*(added.operator for added in app.operators), *(added.module for added in app.modules)]
+    parts = [added.instance for added in app.added]
     found = []
     for part in parts:
         name = type(part).__module__

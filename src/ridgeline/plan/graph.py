@@ -7,69 +7,21 @@ is a `PortRef`. What takes an operator away, renames or replaces it maps names t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import KEEP, AddedModule, AddedOperator, AddedRegion, AddedStream, Application
+from ridgeline.api.application import KEEP, AddedModule, AddedRegion, AddedStream, Application, Node, Values
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.module import Module
+from ridgeline.api.module import owner_of
 from ridgeline.api.operator import Operator, OperatorType, operator_type
-from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.policy import Policy, Promise
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import PortRef
 
-Kind = Literal["property", "attribute", "port", "unifier"]
-"""What a value is of. `port`: an attribute of a port; `unifier`: one of the unifiers of an output port."""
-Values = Mapping[str, Any]
-_SECTIONS: Mapping[Kind, str] = {
-    "property": "properties",
-    "attribute": "attributes",
-    "port": "ports",
-    "unifier": "unifiers",
-}
 _SAME: Mapping[str, str] = {}
 _LEAST = 2
 """Operators of a rule without hosts."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """What attributes are given to: `attributes` of it, `ports` and `unifiers` by port."""
-
-    def given(self, kind: Kind, port: str, values: Values) -> Self:
-        """It with more values of a kind; these win."""
-        before: Values = getattr(self, _SECTIONS[kind])
-        if port:
-            values = {port: {**before.get(port, {}), **values}}
-        changed: Any = {_SECTIONS[kind]: {**before, **values}}
-        return replace(self, **changed)
-
-    def without(self, attribute: str) -> Self:
-        """It without an attribute."""
-        given: Values = getattr(self, "attributes", {})
-        left: Any = {"attributes": {name: value for name, value in given.items() if name != attribute}}
-        return replace(self, **left)
-
-    @property
-    def of_ports(self) -> list[tuple[Kind, str, Values]]:
-        """The attributes that ports and unifiers are given, with the port."""
-        kinds: tuple[Kind, ...] = ("port", "unifier")
-        return [(kind, *one) for kind in kinds for one in getattr(self, _SECTIONS[kind]).items()]
-
-
-@dataclass(frozen=True, slots=True)
-class Node(AddedOperator, _Given):
-    """An operator. `operator`: the author's instance.
-
-    `attributes`, `ports` and `unifiers` are the attributes that are given: of it, and by port of its ports
-    and of the unifiers behind these. `properties`: set from outside, in order. Others: as of `AddedOperator`.
-    """
-
-    ports: Mapping[str, Values] = field(default_factory=dict)
-    unifiers: Mapping[str, Values] = field(default_factory=dict)
-    properties: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +52,13 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Part(AddedModule, _Given):
+class Part(AddedModule):
     """A module. `ends`: the ports inside that each of its ports leads to; None if it is not expanded.
 
-    `module`: the author's instance; once expanded a copy, which `populate` was called on. `attributes`,
-    `ports`, `unifiers`: what is inside gets them when it is expanded. `position`: as of `AddedModule`.
-    `schemas`: of the ports that declare one. `failed`: a fault hides what it is made of.
+    `instance`: once expanded a copy, which `populate` was called on. `schemas`: of ports that declare one.
+    `failed`: a fault hides what it is made of. Others: as of `AddedModule`.
     """
 
-    ports: Mapping[str, Values] = field(default_factory=dict)
-    unifiers: Mapping[str, Values] = field(default_factory=dict)
     ends: Mapping[str, tuple[PortRef, ...]] | None = None
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     failed: bool = False
@@ -275,7 +224,7 @@ class Graph:
         ends = [(one.name, end) for one in self.streams.values() for end in (one.source, *one.sinks)]
         ends.append(("dead_letters", self.dead_letters))
         lost = [(stream, end.port) for stream, end in ends if end is not None and move(end) is None]
-        new = replace(node, operator=operator, ports=those(node.ports), unifiers=those(node.unifiers))
+        new = replace(node, instance=operator, ports=those(node.ports), unifiers=those(node.unifiers))
         return self.moved(move).put(new), lost
 
 
@@ -302,8 +251,7 @@ class Scope:
     def __init__(self, app: Application, module: str = "") -> None:
         self._app, self._module = app, module
         self._prefix = f"{module}." if module else ""
-        self._names = {id(one.operator): f"{self._prefix}{one.name}" for one in app.operators}
-        self._names |= {id(one.module): f"{self._prefix}{one.name}" for one in app.modules}
+        self._names = {id(one.instance): f"{self._prefix}{one.name}" for one in app.added}
 
     def name(self, thing: Any) -> Any:
         """The full name of an operator or a module; what is none of these stays as it is."""
@@ -311,37 +259,26 @@ class Scope:
 
     def port(self, end: Any) -> PortRef | None:
         """A port by name; None for one of what is not here."""
-        owner: Any = end.operator if isinstance(end, (InputPoint, OutputPoint)) else end.module
-        name = self._names.get(id(owner))
+        name = self._names.get(id(owner_of(end)))
         return None if name is None else PortRef(name, end.name)
 
     def graph(self) -> Graph:
         """It by name; its modules are not expanded."""
-        app = self._app
-        found: dict[str, Node | Part] = {}
-        for added in app.operators:
-            name = f"{self._prefix}{added.name}"
-            of_author = added.listeners, added.remedies, added.migrations
-            found[name] = Node(name, added.operator, dict(added.attributes), *of_author)
-        for one in app.modules:
-            name = f"{self._prefix}{one.name}"
-            found[name] = Part(name, one.module, dict(one.attributes), one.position)
-        for given in app.attributes_set:
-            target = given.target
-            if isinstance(target, (Operator, Module)):
-                found[self.name(target)] = found[self.name(target)].given("attribute", "", given.attributes)
-            elif end := self.port(target):
-                kind: Kind = "unifier" if given.unifier else "port"
-                found[end.operator] = found[end.operator].given(kind, end.port, given.attributes)
+        app, prefix = self._app, self._prefix
+        nodes = [replace(one, name=f"{prefix}{one.name}") for one in app.operators]
+        parts = [
+            Part(**{at.name: getattr(one, at.name) for at in fields(one)} | {"name": f"{prefix}{one.name}"})
+            for one in app.modules
+        ]
         streams = [self._stream(one) for one in app.streams]
         letters = app.dead_letter_port
         return Graph(
             name=app.name,
             window=app.window,
             attributes=dict(app.attributes),
-            nodes={name: one for name, one in found.items() if isinstance(one, Node)},
+            nodes={node.name: node for node in nodes},
             streams={stream.name: stream for stream in streams},
-            parts={name: one for name, one in found.items() if isinstance(one, Part)},
+            parts={part.name: part for part in parts},
             rules=tuple((self._module, moved_rule(rule, self._full)) for rule in app.affinity),
             regions=tuple(
                 replace(one, operators=tuple(map(self.name, one.operators))) for one in app.regions

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
+from ridgeline.api.application import Kind
 from ridgeline.api.errors import Faults, did_you_mean
-from ridgeline.plan.graph import Graph, Kind
+from ridgeline.plan.graph import Graph
 
 WINDOW = "window"
 _PROPERTY = "write `-D operator.property=value`"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ridgeline.api.application import Application
+from ridgeline.api.application import Application, Node
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
-from ridgeline.plan.graph import Graph, Node, Sink, Stream
+from ridgeline.plan.graph import Graph, Sink, Stream
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import IDS, PortRef, QueueEdge, Region
 

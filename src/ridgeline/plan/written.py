@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ridgeline.api.application import Node
 from ridgeline.api.errors import Faults
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.editing import edited, names_made
-from ridgeline.plan.graph import Graph, Node, Part, graph_of
+from ridgeline.plan.graph import Graph, Part, graph_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import WINDOW, Overrides, read_options
@@ -76,7 +77,7 @@ def _settled(faults: Faults, node: Node, author: Node | None, planned: dict[str,
         own = copied(own)
         set_properties(faults, node.name, own, node.properties)
     attributes = _planned(node.attributes, before.attributes, now.attributes)
-    made = replace(node, operator=own, attributes=attributes)
+    made = replace(node, instance=own, attributes=attributes)
     for kind, port, values in node.of_ports:
         earlier, plan = before.ports, now.ports
         if kind == "unifier":
@@ -103,4 +104,4 @@ def _with_options(faults: Faults, part: Part, options: Overrides) -> Part:
         return replace(part, attributes=attributes)
     module = copied(part.module)
     set_properties(faults, part.name, module, own)
-    return replace(part, module=module, attributes=attributes)
+    return replace(part, instance=module, attributes=attributes)

@@ -19,6 +19,7 @@ from ridgeline.api import (
 )
 from ridgeline.api.application import AddedStream
 from ridgeline.api.errors import listed, shorten
+from ridgeline.api.module import owner_of
 from ridgeline.api.operator import operator_type
 
 if TYPE_CHECKING:
@@ -35,15 +36,9 @@ UNREAD = 'let a step read the stream, or write it: `.write("name")`'
 _SCHEMA = "annotate the function's return type, or give the step `schema=...`"
 
 
-def owner_of(port: Source | Sink) -> Part:
-    """The operator or module that has a port."""
-    return port.operator if isinstance(port, (InputPoint, OutputPoint)) else port.module
-
-
 def name_of(app: Application, part: Part) -> str:
     """The name under which a part was added; that of its class if it was not."""
-    names = [one.name for one in app.operators if one.operator is part]
-    names += [one.name for one in app.modules if one.module is part]
+    names = [one.name for one in app.added if one.instance is part]
     return names[0] if names else type(part).__name__
 
 

@@ -13,12 +13,13 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from ridgeline.api import Application, InputPoint, InputProxy, OutputPoint
+from ridgeline.api import Application, InputProxy
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.module import owner_of
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
-from ridgeline.streams.connecting import Source, connect, name_of, owner_of
+from ridgeline.streams.connecting import Source, connect, name_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
 
 _WIDTH = 120
@@ -159,7 +160,6 @@ def leading_to(app: Application, source: Source) -> Application:
     found.modules = [one for one in app.modules if _among(one.module, needed)]
     found.streams, found.policies, found.promises, found.affinity = [], [], [], []
     found.dead_letter_port, found.regions = None, []
-    found.attributes_set = [one for one in app.attributes_set if _among(_owner(one.target), needed)]
     for added in app.streams:
         if not _among(owner_of(added.source), needed):
             continue
@@ -169,10 +169,6 @@ def leading_to(app: Application, source: Source) -> Application:
             sinks = (probe.input,)
         found.streams.append(replace(added, sinks=sinks, locality=None, persisted=(), decoupled=()))
     return found
-
-
-def _owner(target: Any) -> Any:
-    return owner_of(target) if isinstance(target, (InputPoint, OutputPoint)) else target
 
 
 def _among(part: Any, parts: Iterable[Any]) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api import Application, Fault, InputPort, InputProxy, Operator, Schema, SchemaError
+from ridgeline.api.module import owner_of
 from ridgeline.connect.deletions import deletions_of
 from ridgeline.plan.validation import examine
-from ridgeline.streams.connecting import Source, connect, name_of, owner_of
+from ridgeline.streams.connecting import Source, connect, name_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.application import KEEP
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.module import InputProxy
+from ridgeline.api.module import InputProxy, owner_of
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.emitting import Takes
@@ -38,7 +38,6 @@ from ridgeline.streams.connecting import (
     input_of,
     no_step,
     outputs_of,
-    owner_of,
     stream_of,
 )
 from ridgeline.streams.expressing import aggregates_all

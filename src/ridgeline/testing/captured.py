@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 
+from ridgeline.api.application import Node
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher
 from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.graph import Graph, Node, Sink
+from ridgeline.plan.graph import Graph, Sink
 from ridgeline.plan.region import PortRef
 from ridgeline.testing.matching import Row, row_of
 from ridgeline.testing.sinks import Collector, CollectorSink

@@ -119,7 +119,7 @@ def test_dead_letters_that_all_go_elsewhere_are_a_fault() -> None:
 
 def test_a_place_for_dead_letters_is_enough_to_leave_tuples_out() -> None:
     app, _, count = _two_stages([1, 10, -2, 3], 2)
-    app.attributes_set.clear()
+    app.operators = [one.without("on_error") for one in app.operators]
     app.dead_letters(CollectorSink(DeadLetter))
     run = run_local(app)
     assert sorted(run.collected("sink")) == [(1,), (3,)]

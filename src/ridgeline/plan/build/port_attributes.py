@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ridgeline.api.application import Kind, Values
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.operator import OperatorType, operator_type
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.graph import Kind, Values
 from ridgeline.plan.logical import LogicalOperator
 
 Section = tuple[Values, Values]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ridgeline.api.application import Kind
 from ridgeline.api.errors import did_you_mean, listed
 from ridgeline.plan.change.editor import ONE_OF_TWO, Editor
 from ridgeline.plan.edits import (
@@ -22,7 +23,7 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
-from ridgeline.plan.graph import Kind, Sink, Stream
+from ridgeline.plan.graph import Sink, Stream
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.validate.application import check_name
 

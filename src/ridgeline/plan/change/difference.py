@@ -8,13 +8,13 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ridgeline.api.application import Kind
 from ridgeline.api.support.masking import mask
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.port_attributes import Section, sections
 from ridgeline.plan.change.state_moves import StateMove
 from ridgeline.plan.change.succession import can_retain, changed_properties
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.graph import Kind
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.same_values import altered_properties, same_value

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ridgeline.api.application import Node
 from ridgeline.api.errors import Faults, did_you_mean
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
-from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
+from ridgeline.plan.graph import Graph, Part, Stream, graph_of
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.spec.reader import find_port, read_operator

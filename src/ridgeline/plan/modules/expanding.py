@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ridgeline.api.application import Application
+from ridgeline.api.application import Application, Node, Values
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Faults, described, did_you_mean, listed
 from ridgeline.api.module import Module, OutputProxy
 from ridgeline.api.operator import operator_type
 from ridgeline.api.ports import InputPort
-from ridgeline.plan.graph import Graph, Node, Part, Scope, Stream, Values
+from ridgeline.plan.graph import Graph, Part, Scope, Stream
 from ridgeline.plan.overrides import key_splitter
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.operators import set_properties
@@ -142,7 +142,7 @@ class _Expander:
         module = copied(part.module)
         view = Application(self.root.name, self.root.window)
         schemas = self.schemas(part)
-        failed = replace(failed, module=module, schemas=schemas or {})
+        failed = replace(failed, instance=module, schemas=schemas or {})
         valued = self.is_valued(part.name, module)
         if not valued or schemas is None or not self.is_populated(part, module, view):
             return replace(nothing, parts={part.name: failed})

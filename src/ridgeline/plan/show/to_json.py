@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ridgeline.api.application import Kind
 from ridgeline.api.attributes import ATTRIBUTES, Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import operator_type
@@ -11,7 +12,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.build.port_attributes import sections
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.graph import Kind, Part
+from ridgeline.plan.graph import Part
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.region import PortRef, QueueEdge, Region

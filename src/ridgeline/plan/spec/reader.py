@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import KEEP, AddedAttributes, Application
+from ridgeline.api.application import KEEP, Application
 from ridgeline.api.errors import Faults, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
@@ -162,9 +162,7 @@ class Reader:
         for port, attributes in given.items():
             values = self._values(f"{where}.{port}", attributes)
             if port in ports:
-                self.application.attributes_set.append(
-                    AddedAttributes(getattr(operator, port), values, unifier)
-                )
+                self.application.give(operator, "unifier" if unifier else "port", port, values)
             else:
                 what = f"`{type(operator).__name__}` has no {'output port' if unifier else 'port'} `{port}`"
                 self._faults.add(f"{where}.{port}", what, did_you_mean(port, [*ports]))

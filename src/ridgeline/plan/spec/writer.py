@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import KEEP, AddedRegion, Application
+from ridgeline.api.application import KEEP, AddedRegion, Application, Node
 from ridgeline.api.errors import Faults
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.properties import property_types
-from ridgeline.plan.graph import Graph, Node, Part, Stream, graph_of
+from ridgeline.plan.graph import Graph, Part, Stream, graph_of
 from ridgeline.plan.shown_properties import is_default
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, get_args
 
+from ridgeline.api.application import Node
 from ridgeline.api.cells.migrations import faults_of
 from ridgeline.api.errors import Faults, did_you_mean, shorten
 from ridgeline.api.operator import Operator, operator_type
@@ -18,7 +19,6 @@ from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.build.property_values import decoded, property_faults
 from ridgeline.plan.draft import Draft, DraftOperator
-from ridgeline.plan.graph import Node
 from ridgeline.plan.validate.attributes import check_attributes, count_application_window
 
 _DIGITS_A_BIT = math.log10(2)
