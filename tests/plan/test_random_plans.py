@@ -98,7 +98,7 @@ def picture(plan: Plan | str) -> Any:
             type(one.operator),
             {**one.attributes, "partitioner": repr(one.attributes["partitioner"])},
             one.ports,
-            one.unifier_attributes,
+            one.unifiers,
             one.divided,
         )
         for one in plan.logical.operators

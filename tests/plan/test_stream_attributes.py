@@ -69,7 +69,7 @@ def test_ports_of_modules_from_outside_are_those_that_they_lead_to() -> None:
     assert logical.operator("m.checked.check").ports["payments"]["queue_capacity"] == 8, "the inner one wins"
     assert logical.operator("m.log").ports["input"]["queue_capacity"] == 7
     assert logical.operator("m.balances").ports["balances"]["buffer_memory_mb"] == 3
-    assert logical.operator("m.balances").unifier_attributes["balances"]["vcores"] == 2
+    assert logical.operator("m.balances").unifiers["balances"]["vcores"] == 2
     own = {"m.port.payments.queue_capacity": "7", "m.checked.check.port.payments.queue_capacity": "9"}
     assert validate(app, {}, own).operator("m.checked.check").ports["payments"]["queue_capacity"] == 9, (
         "the operator's own wins"

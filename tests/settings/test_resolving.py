@@ -135,7 +135,7 @@ def test_ports_and_unifiers():
     }
     keep = settled(dice(), layer(values))[1].operator("keep")
     assert keep.ports["data"]["partition_parallel"] is True
-    assert keep.unifier_attributes["output"]["memory_mb"] == 7
+    assert keep.unifiers["output"]["memory_mb"] == 7
 
 
 class Twice(Module):

@@ -89,7 +89,7 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
         Scope.OPERATOR: operator.attributes,
         Scope.INPUT_PORT: operator.ports.get("input", {}),
         Scope.OUTPUT_PORT: operator.ports.get("output", {}),
-        Scope.UNIFIER: operator.unifier_attributes.get("output", {}),
+        Scope.UNIFIER: operator.unifiers.get("output", {}),
     }[scope]
     assert same_value(found[name], expected)
     altered = transition(before, plan_application(application(), edits=edits), edits)

@@ -9,10 +9,10 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, Faults
 from ridgeline.plan.build.key_agreement import check_sharing
 from ridgeline.plan.change.editing import edited, names_made
-from ridgeline.plan.draft import Draft, DraftOperator, with_origins
+from ridgeline.plan.draft import Draft, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.graph import Graph
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
+from ridgeline.plan.logical import LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import read_options
@@ -139,7 +139,10 @@ def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None
 
 def _logical_plan(draft: Draft) -> LogicalPlan:
     """The logical plan of a draft without faults."""
-    operators = tuple(map(_logical_operator, draft.ordered()))
+    for one in draft.operators:
+        one.operator.settle_properties()
+        one.inputs = {name: schema for name, schema in one.inputs.items() if name in one.touched}
+        one.outputs = {name: schema for name, schema in one.outputs.items() if name in one.touched}
     streams = [
         LogicalStream(
             stream.name,
@@ -154,7 +157,7 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.graph.name,
         draft.window_seconds,
         draft.attributes,
-        operators,
+        tuple(draft.ordered()),
         tuple(streams),
         tuple(draft.graph.parts.values()),
         tuple(draft.affinity),
@@ -166,21 +169,4 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.graph.region,
         draft.graph.first_id,
         groups=draft.groups,
-    )
-
-
-def _logical_operator(operator: DraftOperator) -> LogicalOperator:
-    """An operator of a valid draft, with the schemas of its connected ports."""
-    operator.operator.settle_properties()
-    inputs = {name: schema for name, schema in operator.inputs.items() if name in operator.touched}
-    outputs = {name: schema for name, schema in operator.outputs.items() if name in operator.touched}
-    return LogicalOperator(
-        operator.name,
-        operator.operator,
-        operator.attributes,
-        inputs,
-        outputs,
-        operator.ports,
-        operator.unifiers,
-        operator.divided,
     )

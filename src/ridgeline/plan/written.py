@@ -81,7 +81,7 @@ def _settled(faults: Faults, node: Node, author: Node | None, planned: dict[str,
     for kind, port, values in node.of_ports:
         earlier, plan = before.ports, now.ports
         if kind == "unifier":
-            earlier, plan = before.unifiers, now.unifier_attributes
+            earlier, plan = before.unifiers, now.unifiers
         made = made.given(kind, port, _planned(values, earlier.get(port, {}), plan.get(port, {})))
     return made
 

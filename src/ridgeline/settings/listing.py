@@ -92,7 +92,7 @@ class _Lister:
                 yield self._row(f"operator.{key}", "attribute", key, value, given, inherited, operator.name)
             sides = (
                 ("port", operator.ports, node.ports),
-                ("unifier", operator.unifier_attributes, node.unifiers),
+                ("unifier", operator.unifiers, node.unifiers),
             )
             for kind, ports, given_to in sides:
                 for port, of_port in ports.items():

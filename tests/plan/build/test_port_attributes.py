@@ -42,10 +42,10 @@ def test_code_gives_attributes_and_the_outside_wins() -> None:
     assert (found.attributes["recovery_attempts"], found.attributes["on_error"]) == (1, "RETRY")
     assert found.ports["balances"]["unifier_limit"] == 2
     assert (
-        found.unifier_attributes["balances"]["memory_mb"],
-        found.unifier_attributes["balances"]["vcores"],
+        found.unifiers["balances"]["memory_mb"],
+        found.unifiers["balances"]["vcores"],
     ) == (300, 2)
-    assert found.unifier_attributes["balances"]["recovery_attempts"] == 1, "from the operator"
+    assert found.unifiers["balances"]["recovery_attempts"] == 1, "from the operator"
     assert logical.operator("top").attributes["recovery_attempts"] == 9, "from the application"
 
 

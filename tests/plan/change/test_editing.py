@@ -427,7 +427,7 @@ def test_edits_leave_the_application_as_it_was() -> None:
     assert app.operators[0].operator.count == 10
     assert found.window_seconds == 1.0
     assert found.operator("source").operator.count == 3  # type: ignore[attr-defined]
-    assert found.operator("top").unifier_attributes["top"]["memory_mb"] == 4
+    assert found.operator("top").unifiers["top"]["memory_mb"] == 4
 
 
 def test_every_kind_can_be_asked_for_in_words_of_its_own():

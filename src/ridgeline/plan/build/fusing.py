@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from types import MappingProxyType
-from typing import NamedTuple
 
 from ridgeline.plan.execution import Container, ExecutionPlan, Stage
-from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.logical import Edge, LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
 from ridgeline.plan.placement_rule import limits_of
 
@@ -26,7 +25,10 @@ def build_execution(
     of that stream from there. The stream is not NODE_LOCAL or RACK_LOCAL. Everything else that it waits for
     is in that container too, or in an earlier stage. `apart`: the operators that each need not be fused with.
     """
-    planner = _Planner(_sorted(logical, physical), _entering(logical), _strangers(logical, apart))
+    entering = defaultdict[str, list[Edge]](list)
+    for edge in logical.edges:
+        entering[edge.sink.name].append(edge)
+    planner = _Planner(_sorted(logical, physical), entering, _strangers(logical, apart))
     for group in logical.groups:
         planner.place(group)
     return planner.plan(logical.first_id)
@@ -85,28 +87,6 @@ def _strangers(logical: LogicalPlan, apart: Mapping[str, Collection[str]]) -> Ma
     return found
 
 
-class _Edge(NamedTuple):
-    """A stream that an operator reads. `one_to_one`: each partition its own of the source's."""
-
-    source: str
-    one_to_one: bool
-    apart: bool
-
-
-def _entering(logical: LogicalPlan) -> Mapping[str, Sequence[_Edge]]:
-    """The streams that each operator reads."""
-    found = defaultdict[str, list[_Edge]](list)
-    operators = {one.name: one for one in logical.operators}
-    for stream in logical.streams:
-        count = len(operators[stream.source.operator].divided)
-        for end, given in stream.sinks.items():
-            sink = operators[end.operator]
-            one_to_one = count == len(sink.divided) and (count == 1 or end.port in sink.followed)
-            apart = given.locality is not None and not given.locality.together
-            found[end.operator].append(_Edge(stream.source.operator, one_to_one, apart))
-    return found
-
-
 @dataclass(slots=True, eq=False)
 class _Box:
     """A container under construction."""
@@ -125,7 +105,7 @@ class _Planner:
     def __init__(
         self,
         parts: _Parts,
-        entering: Mapping[str, Sequence[_Edge]],
+        entering: Mapping[str, Sequence[Edge]],
         strangers: Mapping[str, Collection[str]],
     ) -> None:
         self.parts, self.entering, self.strangers = parts, entering, strangers
@@ -153,12 +133,14 @@ class _Planner:
         """
         partitions = self.parts.partitions
         entering = [
-            edge for name in group for edge in self.entering.get(name, ()) if edge.source not in group
+            edge for name in group for edge in self.entering.get(name, ()) if edge.source.name not in group
         ]
-        apart = {id(self.home[one]) for edge in entering if edge.apart for one in partitions[edge.source]}
+        apart = {
+            id(self.home[one]) for edge in entering if edge.apart for one in partitions[edge.source.name]
+        }
         for edge in entering:
             if not edge.apart and edge.one_to_one:
-                box = self.home[partitions[edge.source][partition]]
+                box = self.home[partitions[edge.source.name][partition]]
                 if id(box) not in apart and box.is_last_of(waits) and not self.refused(group, box):
                     return box
         return None

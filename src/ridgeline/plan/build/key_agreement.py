@@ -14,16 +14,15 @@ from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.columns.casting import family
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Faults, listed
-from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.measure.deciding.key_load import KEY_BITS
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.build.unifiers import merges_by_key
-from ridgeline.plan.draft import Draft, DraftOperator, End
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.logical import LogicalOperator
+from ridgeline.plan.logical import Edge, LogicalOperator
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.region import PortRef
 
 _KINDS = {
     "number": "number",
@@ -125,19 +124,14 @@ def _how(port: KeyedPort) -> str:
     return "its key" if _kind(port.codec) is ColumnCodec else f"`{type(port.codec).__name__}`"
 
 
-Divided = DraftOperator | LogicalOperator
-
-
-def why_alone(
-    one: Divided, connected: Collection[str], sinks: Iterable[tuple[End | PortRef, Divided]]
-) -> str:
+def why_alone(one: LogicalOperator, leaving: Iterable[Edge]) -> str:
     """Why no two partitions of an operator may have tuples of one key; "" if they may.
 
-    `connected`: its ports that are. `sinks`: the input ports that it feeds, each with its operator.
+    `leaving`: the edges from it.
     """
     operator = one.operator
-    declared = operator_type(type(operator))
-    keyed = {name: port.codec for name, port in declared.inputs.items() if name in connected and port.codec}
+    declared = one.declared
+    keyed = {name: port.codec for name, port in declared.inputs.items() if name in one.touched and port.codec}
     if len(keyed) > 1:
         names = " and ".join(f"`{name}`" for name in keyed)
         return f"tuples of one key must meet that come in at {names}"
@@ -147,13 +141,14 @@ def why_alone(
     if one.attributes["slide_by_window_count"] is not None:
         return "its application windows slide"
     outputs = declared.every_output
-    results = [port for port in outputs if port in connected and not outputs[port].error]
+    results = [port for port in outputs if port in one.touched and not outputs[port].error]
     if why := _unmerged(operator, results, keyed.values()):
         return why
-    for sink, owner in sinks:
+    for edge in leaving:
         # of what only looks at tuples no partition needs all of a key
-        if sink.port in owner.followed and not owner.operator.leaves_with_streams:
-            return f"`{sink}` follows its partitions one by one, so nothing is merged before it"
+        if edge.port in edge.sink.followed and not edge.sink.operator.leaves_with_streams:
+            where = edge.sink.port(edge.port)
+            return f"`{where}` follows its partitions one by one, so nothing is merged before it"
     return ""
 
 
@@ -180,14 +175,8 @@ def _keeps_apart(merged: StreamCodec, divided: StreamCodec) -> bool:
 
 def alone(plan: Plan, operator: str) -> str:
     """`why_alone` of a logical operator of a plan."""
-    one = plan.logical.operator(operator)
-    sinks = (
-        (sink, plan.logical.operator(sink.operator))
-        for stream in plan.logical.streams
-        if stream.source.operator == operator
-        for sink in stream.sinks
-    )
-    return why_alone(one, {*one.inputs, *one.outputs}, sinks)
+    leaving = [edge for edge in plan.logical.edges if edge.source.name == operator]
+    return why_alone(plan.logical.operator(operator), leaving)
 
 
 def check_sharing(draft: Draft, faults: Faults) -> None:
@@ -195,8 +184,7 @@ def check_sharing(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
             continue
-        sinks = [(sink, sink.operator) for _, source, sink in draft.edges() if source.operator is operator]
-        if why := why_alone(operator, operator.touched, sinks):
+        if why := why_alone(operator, [edge for edge in draft.edges if edge.source is operator]):
             what = f"its partitioner lets partitions share keys, but {why}"
             faults.add(operator.name, what, "give each key to one partition: leave `shared` out")
 

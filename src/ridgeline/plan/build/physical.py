@@ -215,7 +215,7 @@ class _Builder:
         """Add a unifier or a slider, without what leads to it; return it as a source."""
         entry, leaving = unifier_ports(unifier)
         schema, owner = output.stream.schema, output.operator
-        attributes = attributes_of_unifier(owner.attributes, owner.unifier_attributes[output.port])
+        attributes = attributes_of_unifier(owner.attributes, owner.unifiers[output.port])
         slide = owner.attributes["slide_by_window_count"]
         if slider:
             attributes["application_window_count"] = slide

@@ -60,6 +60,6 @@ def sections(operator: LogicalOperator, application: Values) -> dict[tuple[Kind,
     }
     for port, values in operator.ports.items():
         found["port", port] = values, inherited_by_port(declared, port, operator.attributes)
-    for port, values in operator.unifier_attributes.items():
+    for port, values in operator.unifiers.items():
         found["unifier", port] = values, inherited_by_unifier(operator.attributes, application)
     return found

@@ -157,7 +157,7 @@ def _ports(operator: LogicalOperator) -> list[dict[str, object]]:
             "connected": name in connected,
             "schema": connected[name].describe() if name in connected else None,
             "attributes": _attributes(operator.ports[name]),
-            "unifierAttributes": _attributes(operator.unifier_attributes.get(name, {})),
+            "unifierAttributes": _attributes(operator.unifiers.get(name, {})),
         }
         for kind, known, connected in kinds
         for name in dict.fromkeys((*known, *connected))

@@ -14,7 +14,8 @@ from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalOperator
 
 E = TypeVar("E", bound=enum.Enum)
 _HOW = {
@@ -129,7 +130,7 @@ def read_port_attributes(draft: Draft, faults: Faults) -> None:
 def read_port(
     draft: Draft,
     faults: Faults,
-    owner: DraftOperator,
+    owner: LogicalOperator,
     port: str,
     given: Mapping[str, object],
     of_unifiers: Mapping[str, object],

@@ -10,9 +10,9 @@ from ridgeline.api.errors import Faults, SchemaError, listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.graphs import find_cycles, reachable, successors
-from ridgeline.plan.logical import LogicalPlan, module_of
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.ports import declared_schema
 
@@ -71,7 +71,7 @@ def _compare(draft: Draft, faults: Faults, stream: str, source: PortRef, sink: P
             given, giver = taken, taker
 
 
-def _derived(faults: Faults, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
+def _derived(faults: Faults, operator: LogicalOperator, name: str) -> tuple[bool, Schema | None]:
     """The schema that the operator makes of those of its inputs, for an output declared as `Any`.
 
     False with a fault, which hides the columns: what follows of them would be false. It is one already if a
@@ -93,7 +93,7 @@ def _derived(faults: Faults, operator: DraftOperator, name: str) -> tuple[bool, 
     return False, None
 
 
-def _passed_on(faults: Faults, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
+def _passed_on(faults: Faults, operator: LogicalOperator, name: str, open_inputs: list[str]) -> Schema | None:
     """The schema of an output declared as `Any`: that of the first connected input declared as `Any`.
 
     Adds a fault if there is none, unless another fault is the cause.
@@ -165,8 +165,8 @@ def check_loops(draft: Draft, faults: Faults) -> None:
 
 def loop_notes(logical: LogicalPlan) -> Iterator[tuple[str, str]]:
     """The operators with what is to be known of delays: each delay that is in no loop, then of all loops."""
-    edges = [(stream.source.operator, sink.operator) for stream in logical.streams for sink in stream.sinks]
-    following = successors([one.name for one in logical.operators], edges)
+    pairs = [(edge.source.name, edge.sink.name) for edge in logical.edges]
+    following = successors([one.name for one in logical.operators], pairs)
     heads = {
         module_of(one.name): one.name for one in logical.operators if isinstance(one.operator, DelayHead)
     }

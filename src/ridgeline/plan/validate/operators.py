@@ -18,7 +18,8 @@ from ridgeline.api.support.own_metric import AGGREGATES, MetricKind, MetricOptio
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.build.property_values import decoded, property_faults
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalOperator
 from ridgeline.plan.validate.attributes import check_attributes, count_application_window
 
 _DIGITS_A_BIT = math.log10(2)
@@ -66,15 +67,13 @@ def _digits_beyond(value: object) -> int:
 def read_operators(draft: Draft, faults: Faults) -> None:
     """Add all operators to the draft."""
     for node in draft.graph.nodes.values():
-        operator = draft.owners[node.name] = _read(draft, faults, node)
-        operator.exempt = {end.port for end in draft.graph.exempt if end.operator == node.name}
+        draft.owners[node.name] = _read(draft, faults, node)
 
 
-def _read(draft: Draft, faults: Faults, node: Node) -> DraftOperator:
+def _read(draft: Draft, faults: Faults, node: Node) -> LogicalOperator:
     """Copy an operator, with properties and attributes, into the draft; the author's instance stays as is."""
     where = node.name
-    operator = DraftOperator(where, copy.copy(node.operator))
-    operator.unread = node.remedies.get("output", "")
+    operator = LogicalOperator(where, copy.copy(node.operator))
     values = vars(operator.operator)
     if "_schemas" not in values:
         what = f"`{operator.kind}.__init__` does not call the `__init__` of `Operator`"

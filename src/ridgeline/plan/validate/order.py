@@ -9,7 +9,8 @@ from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.errors import Faults, did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of, shown_key
-from ridgeline.plan.draft import Draft, DraftOperator, End
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import End, LogicalOperator
 from ridgeline.plan.validate.attributes import member_of
 
 _NEEDS = "it needs the tuples of a key in order"
@@ -31,7 +32,7 @@ def check_order(draft: Draft, faults: Faults) -> None:
                     faults.add(where, f"{_NEEDS}, but {what}", remedy)
 
 
-def _order_of(draft: Draft, faults: Faults, operator: DraftOperator, name: str) -> Order | None:
+def _order_of(draft: Draft, faults: Faults, operator: LogicalOperator, name: str) -> Order | None:
     """The order that an input port needs; None for none, or if what is declared is faulty."""
     declared: Any = operator.declared.inputs[name].order
     if declared is None:
@@ -44,7 +45,7 @@ def _order_of(draft: Draft, faults: Faults, operator: DraftOperator, name: str) 
     return order
 
 
-def _check_promises(faults: Faults, operator: DraftOperator) -> None:
+def _check_promises(faults: Faults, operator: LogicalOperator) -> None:
     """Refuse `divided_by` with columns that the port's tuples do not have."""
     for name, port in operator.declared.outputs.items():
         schema = operator.outputs.get(name)
@@ -58,7 +59,7 @@ def _check_promises(faults: Faults, operator: DraftOperator) -> None:
                 faults.add(operator.port(name), f"{what} {schema.describe()}", remedy)
 
 
-def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[str, str, str]]:
+def _losses(operator: LogicalOperator, port: str, order: Order) -> Iterator[tuple[str, str, str]]:
     """Where the order of a port's tuples is lost: (name of the operator, what is wrong, remedy) each."""
     todo = [(operator, port, port not in operator.followed)] if order is Order.KEPT else []
     seen: set[tuple[str, bool]] = set()
@@ -77,7 +78,7 @@ def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[
     yield from _round_robin(operator, operator)
 
 
-def _round_robin(at: DraftOperator, operator: DraftOperator) -> Iterator[tuple[str, str, str]]:
+def _round_robin(at: LogicalOperator, operator: LogicalOperator) -> Iterator[tuple[str, str, str]]:
     ports = sorted({port for part in at.divided for port in part.round_robin})
     if ports and (at.partitions or 1) > 1:
         which = "it" if at is operator else f"`{at.name}` before it"
@@ -86,7 +87,7 @@ def _round_robin(at: DraftOperator, operator: DraftOperator) -> Iterator[tuple[s
         yield at.name, f"{which} is divided round robin among {at.partitions} partitions", remedy
 
 
-def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[tuple[str, str, str]]:
+def _scattered(source: End, operator: LogicalOperator, mine: object) -> Iterator[tuple[str, str, str]]:
     """Say why the partitions of an operator, which are merged, may each have tuples of one key."""
     at, count = source.operator, source.operator.partitions or 1
     if count == 1 or at.followed:
@@ -112,7 +113,7 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
             yield at.name, what, f"divide both by one key, give `{at.name}` one partition, {sort}"
 
 
-def _key(operator: DraftOperator, port: str) -> object:
+def _key(operator: LogicalOperator, port: str) -> object:
     return key_of(operator.declared.inputs[port].codec, operator.inputs.get(port))
 
 

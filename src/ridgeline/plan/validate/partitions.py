@@ -11,7 +11,8 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import define_partitions
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalOperator
 
 
 def divide_operators(draft: Draft, faults: Faults) -> None:
@@ -46,7 +47,7 @@ def divide_operators(draft: Draft, faults: Faults) -> None:
             check_keyed_state(faults, operator, connected)
 
 
-def _is_refused(faults: Faults, operator: DraftOperator, cause: str) -> bool:
+def _is_refused(faults: Faults, operator: LogicalOperator, cause: str) -> bool:
     """Add a fault if the operator has more partitions than it can have, by this cause."""
     if operator.operator.parallelizable or (operator.partitions or 1) == 1:
         return False
@@ -56,7 +57,7 @@ def _is_refused(faults: Faults, operator: DraftOperator, cause: str) -> bool:
     return True
 
 
-def _count(faults: Faults, operator: DraftOperator) -> int | None:
+def _count(faults: Faults, operator: LogicalOperator) -> int | None:
     """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
@@ -93,7 +94,7 @@ def check_unused(draft: Draft, faults: Faults) -> None:
                 faults.add(operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out")
 
 
-def _useless(operator: DraftOperator, *, silent: bool) -> Iterator[tuple[str, str]]:
+def _useless(operator: LogicalOperator, *, silent: bool) -> Iterator[tuple[str, str]]:
     """The attributes that an operator has and that do nothing, each with the reason."""
     values, outputs = operator.attributes, operator.declared.outputs
     skips = values["on_error"] is OnError.SKIP
@@ -115,12 +116,12 @@ def _useless(operator: DraftOperator, *, silent: bool) -> Iterator[tuple[str, st
         yield "callback_timeout", "workers send no heartbeats at `metrics_recording_level` OFF"
 
 
-def _chosen(operator: DraftOperator) -> bool:
+def _chosen(operator: LogicalOperator) -> bool:
     """True if a partitioner chose the number of partitions."""
     return "partitions" not in operator.given and len(operator.divided) > 1
 
 
-def check_meeting(faults: Faults, operator: DraftOperator) -> None:
+def check_meeting(faults: Faults, operator: LogicalOperator) -> None:
     """Refuse an operator whose ports would send equal keys to different partitions.
 
     Only for ports that are partitioned by key by default.
@@ -139,7 +140,7 @@ def check_meeting(faults: Faults, operator: DraftOperator) -> None:
         faults.add(operator.name, what, remedy)
 
 
-def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[str]) -> None:
+def check_keyed_state(faults: Faults, operator: LogicalOperator, connected: list[str]) -> None:
     """Refuse state by key in an operator whose tuples are not partitioned by key.
 
     An explicit `partitioner` is the author's decision; it is not checked.
@@ -169,7 +170,7 @@ def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[s
     faults.add(operator.name, what, remedy)
 
 
-def _scattered(operator: DraftOperator) -> str | None:
+def _scattered(operator: LogicalOperator) -> str | None:
     """Why tuples of one key come from several upstream partitions; None if that is not known."""
     at = operator
     while (followed := at.followed) and (source := at.entered.get(followed[0])) is not None:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault, Faults, listed
 from ridgeline.measure.wording.units import plural
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.graphs import Sets, find_path, strong_components, successors, topological_order
+from ridgeline.plan.logical import Edge, LogicalOperator
 from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 
 Groups = Sequence[Sequence[str]]
@@ -49,57 +50,12 @@ def settle_placement(draft: Draft, faults: Faults) -> None:
     draft.affinity, draft.groups = kept, tuple(map(tuple, groups))
 
 
-class _Edge(NamedTuple):
-    """A stream to one sink."""
-
-    stream: str
-    source: DraftOperator
-    sink: DraftOperator
-    port: str
-    locality: Locality | None
-
-    @property
-    def together(self) -> bool:
-        """True if both ends must be in one container."""
-        return self.locality is not None and self.locality.together
-
-    @property
-    def apart(self) -> bool:
-        """True if the ends must be in separate containers."""
-        return self.locality is not None and not self.locality.together
-
-    @property
-    def title(self) -> str:
-        """The stream as errors name what puts operators together."""
-        return f"stream `{self.stream}` ({self.locality})"
-
-    @property
-    def is_known(self) -> bool:
-        """True unless a fault hides a number of partitions: it is reported instead."""
-        return None not in (self.source.partitions, self.sink.partitions)
-
-    @property
-    def one_to_one(self) -> bool:
-        """True if each partition of the sink gets its tuples from one of the source."""
-        counts = {self.source.partitions, self.sink.partitions}
-        return len(counts) == 1 and (counts == {1} or self.port in self.sink.followed)
-
-    def is_inside(self, names: Collection[str]) -> bool:
-        """True if both ends are among these operators."""
-        return self.source.name in names and self.sink.name in names
-
-
 class _Colocation:
     """Groups the operators of a draft without cycles."""
 
     def __init__(self, draft: Draft) -> None:
         self._operators = {one.name: one for one in draft.ordered()}
-        self._edges = [
-            _Edge(stream.name, source.operator, draft.owners[end.operator], end.port, sink.locality)
-            for stream in draft.streams.values()
-            if (source := stream.source and draft.end(stream.source))
-            for end, sink in stream.sinks.items()
-        ]
+        self._edges = draft.edges
 
     def grouped(self, rules: Sequence[PlacementRule]) -> tuple[Groups, list[Fault]]:
         """Group operators along streams with a locality, and by rules; what is between two belongs to them.
@@ -157,7 +113,7 @@ class _Colocation:
             f"leave the locality of {of} {listed(streams)} out",
         )
 
-    def _conflict_inside(self, inside: Sequence[_Edge]) -> str | None:
+    def _conflict_inside(self, inside: Sequence[Edge]) -> str | None:
         """Which stream within a group keeps it from being one container; "" for none, None if not known."""
         for edge in inside:
             if edge.apart:
@@ -181,7 +137,7 @@ class _Colocation:
             )
         return ""
 
-    def _detour(self, inside: Sequence[_Edge], broken: _Edge) -> str:
+    def _detour(self, inside: Sequence[Edge], broken: Edge) -> str:
         """The path through the group over an edge that cannot be within one container."""
         following = successors(self._operators, [(one.source.name, one.sink.name) for one in inside])
         source, sink = broken.source.name, broken.sink.name
@@ -257,7 +213,7 @@ class _Tie(NamedTuple):
 class _Places:
     """The partitions that share a place: a container, a host or a rack. `homes`: as of `find_homeless`."""
 
-    def __init__(self, operators: Mapping[str, DraftOperator], ties: Iterator[_Tie]) -> None:
+    def __init__(self, operators: Mapping[str, LogicalOperator], ties: Iterator[_Tie]) -> None:
         parts = {
             name: [(name, part) for part in range(one.partitions or 1)] for name, one in operators.items()
         }
@@ -279,7 +235,7 @@ class _Places:
         return list(dict.fromkeys(cause for tie in ties for cause in tie.causes))
 
 
-def _not_one_to_one(edge: _Edge) -> Fault:
+def _not_one_to_one(edge: Edge) -> Fault:
     """The fault of a locality between partitions that are not one to one, with its reason."""
     source, sink = edge.source, edge.sink
     what = f"locality {edge.locality} wants `{source.name}` and `{sink.name}` in one container, but "
@@ -293,7 +249,7 @@ def _not_one_to_one(edge: _Edge) -> Fault:
     return Fault(edge.stream, what, f"{remedy}or leave the locality out")
 
 
-def _way(operator: DraftOperator, port: str) -> str:
+def _way(operator: LogicalOperator, port: str) -> str:
     if any(port in part.keys for part in operator.divided):
         return "divided by key"
     if any(port in part.round_robin for part in operator.divided):

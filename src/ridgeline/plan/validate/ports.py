@@ -16,7 +16,9 @@ from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.support.handlers import hidden
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalOperator
+from ridgeline.plan.region import PortRef
 
 _SCHEMAS = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
 _NO_KEY = frozenset({"struct", "map", "duration", "hour"})
@@ -27,12 +29,13 @@ def check_connections(draft: Draft, faults: Faults) -> None:
     """Check that required ports are connected, and that exactly the input operators have no upstream."""
     for operator in draft.operators:
         inputs, outputs = operator.declared.inputs, operator.declared.outputs
-        found = operator.touched.union(operator.exempt)
+        exempt = {name for name in (*inputs, *outputs) if PortRef(operator.name, name) in draft.graph.exempt}
+        found, remedies = operator.touched | exempt, draft.graph.nodes[operator.name].remedies
         if operator.is_input and inputs:
             what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
             faults.add(operator.name, what, "derive it from `Operator`, or remove them")
         needed = {} if operator.is_input else inputs
-        is_loose = check_needed(faults, operator.name, needed, outputs, found, operator.unread)
+        is_loose = check_needed(faults, operator.name, needed, outputs, found, remedies.get("output", ""))
         if not operator.is_input and not is_loose and not found.intersection(inputs):
             ports = listed([operator.port(name) for name in inputs])
             remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
@@ -102,7 +105,7 @@ def declared_schema(faults: Faults, where: str, component: Any, name: str) -> tu
     return False, None
 
 
-def _check_input(faults: Faults, operator: DraftOperator, name: str, port: InputPort) -> None:
+def _check_input(faults: Faults, operator: LogicalOperator, name: str, port: InputPort) -> None:
     """Check that an input port has a method, and a key that its schema has."""
     where = operator.port(name)
     methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
@@ -175,7 +178,7 @@ def codec_fault(codec: StreamCodec, *, serialises: bool = False) -> tuple[str, s
     return None
 
 
-def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
+def _check_output(faults: Faults, operator: LogicalOperator, name: str) -> None:
     """Check the unifier and the timestamp column of an output port."""
     where, schema = operator.port(name), operator.outputs.get(name)
     for what, remedy in unifier_faults(operator.operator, name, schema):
@@ -208,7 +211,7 @@ def _remedy_of_times(column: str, kind: pa.DataType) -> str:
     return "declare it as `datetime`"
 
 
-def _check_lateness(faults: Faults, operator: DraftOperator, name: str) -> None:
+def _check_lateness(faults: Faults, operator: LogicalOperator, name: str) -> None:
     """Refuse a promise without effect: watermarks begin at input operators, and not at error ports."""
     error = operator.declared.outputs[name].error
     if (makes_watermark(operator.operator) and not error) or operator.operator.lateness_of(name) is None:

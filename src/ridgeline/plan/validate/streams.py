@@ -9,9 +9,10 @@ from dataclasses import replace
 from ridgeline.api.attributes import Locality, OnError
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import Faults, listed
-from ridgeline.plan.draft import Draft, DraftOperator, free_name
+from ridgeline.plan.draft import Draft, free_name
 from ridgeline.plan.graph import Graph, Sink, Stream
 from ridgeline.plan.graphs import reachable, successors
+from ridgeline.plan.logical import LogicalOperator
 from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.attributes import member_of, read_port
 
@@ -98,13 +99,13 @@ def _connect(draft: Draft, faults: Faults, end: PortRef) -> None:
         faults.add(str(end), what, "leave `partition_parallel` out")
 
 
-def _leaves_out(operator: DraftOperator) -> bool:
+def _leaves_out(operator: LogicalOperator) -> bool:
     """True if it may leave tuples out, and has a port for them that is not its author's."""
     skips = operator.attributes.get("on_error") is OnError.SKIP and operator.may_leave_out
     return skips and NAME in operator.declared.every_output and NAME not in operator.declared.outputs
 
 
-def _settle(draft: Draft, faults: Faults, operator: DraftOperator) -> None:
+def _settle(draft: Draft, faults: Faults, operator: LogicalOperator) -> None:
     """Give a port of dead letters that is connected its attributes, and refuse one that would do nothing."""
     if not _leaves_out(operator) and "on_error" not in operator.doubtful:
         faults.add(operator.port(NAME), "the operator leaves no tuple out, so nothing comes here", _REMEDY)

@@ -14,7 +14,8 @@ from ridgeline.api.support.handlers import hidden
 from ridgeline.api.timers import Timers
 from ridgeline.plan.build.callbacks import method_faults
 from ridgeline.plan.build.unifiers import lasting_states, unifier_faults
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.logical import LogicalOperator
 
 
 def check_times(draft: Draft, faults: Faults) -> None:
@@ -38,7 +39,7 @@ def _goes_by_record(state: KeyedState) -> bool:
     return state.ttl_microseconds > 0 and state.ttl_by == "record"
 
 
-def _check_handler(faults: Faults, operator: DraftOperator, name: str, timers: Timers) -> None:
+def _check_handler(faults: Faults, operator: LogicalOperator, name: str, timers: Timers) -> None:
     """Refuse timers that call nothing, or a method that cannot be called so."""
     if not timers.handler and (decorated := hidden(timers)):
         what = f"`{decorated}`, which `@{name}.expired` decorates, is not in `{operator.kind}`"
@@ -55,7 +56,7 @@ def _check_handler(faults: Faults, operator: DraftOperator, name: str, timers: T
         faults.add(operator.name, f"timers `{name}`: {what}", remedy)
 
 
-def _check_record_time(faults: Faults, operator: DraftOperator, name: str, *, timers: bool) -> None:
+def _check_record_time(faults: Faults, operator: LogicalOperator, name: str, *, timers: bool) -> None:
     """Refuse what goes by record time where no watermark comes."""
     what = f"timers `{name}` go" if timers else f"the `ttl` of `{name}` goes"
     other = '`by="clock"`' if timers else '`ttl_by="clock"`'
@@ -68,7 +69,7 @@ def _check_record_time(faults: Faults, operator: DraftOperator, name: str, *, ti
         faults.add(operator.name, f"{what} by record time, {why}", remedy)
 
 
-def _check_need(faults: Faults, operator: DraftOperator) -> None:
+def _check_need(faults: Faults, operator: LogicalOperator) -> None:
     """Refuse an operator that needs times at a port which no watermark reaches."""
     need = operator.operator.needs_times()
     for name, source in operator.entered.items() if need else ():
@@ -85,7 +86,7 @@ def _check_need(faults: Faults, operator: DraftOperator) -> None:
         faults.add(operator.port(name), what, remedy)
 
 
-def _has_watermark(reached: list[DraftOperator]) -> bool:
+def _has_watermark(reached: list[LogicalOperator]) -> bool:
     """True if one of the operators or upstream makes a watermark, or if faults hide that."""
     for at in reached:  # grows
         try:
@@ -123,7 +124,7 @@ def check_slides(draft: Draft, faults: Faults) -> None:
             _check_port(faults, operator, port)
 
 
-def _check_count(faults: Faults, operator: DraftOperator, slide: int) -> None:
+def _check_count(faults: Faults, operator: LogicalOperator, slide: int) -> None:
     """Add a fault for a slide that does not divide the application window, or is as long."""
     if operator.doubtful & {"application_window", "application_window_count"}:
         return
@@ -139,7 +140,7 @@ def _check_count(faults: Faults, operator: DraftOperator, slide: int) -> None:
     faults.add(operator.port(_NAME), f"{what}, {count} windows; got {slide}", remedy)
 
 
-def _check_port(faults: Faults, operator: DraftOperator, port: str) -> None:
+def _check_port(faults: Faults, operator: LogicalOperator, port: str) -> None:
     """Add a fault if nothing can merge what is emitted on a port in several slides."""
     if merges_of(type(operator.operator)):
         return  # its states are merged, not its results
