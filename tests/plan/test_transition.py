@@ -60,7 +60,7 @@ def test_what_a_change_does_in_lines() -> None:
         RemoveOperator("rejected_store"),
         RenameOperator("top_store", "tops"),
     ).difference
-    assert found.lines() == [
+    assert list(found.lines) == [
         "plan version 0 -> 1, with any window",
         "  + operator audit",
         "  - operator rejected_store, and its state",
@@ -75,17 +75,14 @@ def test_what_a_change_does_in_lines() -> None:
         "  ! instances made anew, over the same state: 1",
         "  containers: 3 start, 3 stop, 7 change, 0 go on as they are",
     ]
-    assert found.to_json()["repartitioned"] == [{"where": "balances", "before": 3, "after": 2}]
-    assert found.to_json()["renamed"] == {"top_store": "tops"}
 
 
 def test_nothing_changes() -> None:
     found = change(payments_app(), SetProperty("source", "count", 10))
-    assert found.difference.lines()[1:] == [
+    assert list(found.difference.lines[1:]) == [
         "  nothing changes",
         "  containers: 0 start, 0 stop, 0 change, 10 go on as they are",
     ]
-    assert found.difference.set == found.difference.made_anew == found.difference.started == ()
 
 
 def test_secrets_are_not_shown() -> None:
@@ -94,7 +91,7 @@ def test_secrets_are_not_shown() -> None:
 
     app = in_a_row(Application("secret"), source=Source(), store=Secret())
     found = change(app, SetProperty("store", "password", "new-one")).difference
-    text = "\n".join([*found.lines(), str(found.to_json())])
+    text = str(found)
     assert "store.password" in text
     assert "old-one" not in text
     assert "new-one" not in text
@@ -111,8 +108,11 @@ def test_living_instances_go_on_with_other_properties_only() -> None:
     assert changed_properties(before["source[1]"], new["source[1]"]) == {"count": 3}
     assert can_retain(before["source[1]"], new["source[1]"])
     assert not can_retain(before["check"], new["check"])
-    assert found.difference.set == (1, 2)
-    assert found.difference.made_anew == (before["check"].id,)
+    own = {old.execution.homes[before[one].id] for one in ("source[0]", "source[1]", "check")}
+    assert found.difference.lines[-2:] == (
+        "  ! instances made anew, over the same state: 1",
+        f"  containers: 0 start, 0 stop, {len(own)} change, {10 - len(own)} go on as they are",
+    )
 
 
 def test_a_change_waits_for_the_ends_of_what_it_touches() -> None:
@@ -155,7 +155,7 @@ def test_the_same_partitions_with_other_keys_are_divided_anew() -> None:
     (move,) = found.states.moves
     assert (move.operator, len(move.sources), len(move.targets)) == ("balances", 3, 3)
     assert not any(key.startswith("balances/") for key in found.states.stays)
-    assert found.difference.repartitioned == ()
+    assert not any("partitions" in line for line in found.difference.lines if not line.startswith("  >"))
     held = keys(plan_application(payments_app()))
     assert "balances/0/3" in plan_states(held, found.plan).stays  # a restart cannot see it
 
@@ -296,7 +296,9 @@ def test_what_counts_from_the_start_of_a_run_is_refused() -> None:
         for name in ("window", "heartbeat_interval")
     ]
     found = change(payments_app(), SetAttribute("", "windows_in_flight", 2))
-    assert [str(one) for one in found.difference.attributes] == ["windows_in_flight: 4 -> 2"]
+    assert [one for one in found.difference.lines if "attribute" in one] == [
+        "  * attribute windows_in_flight: 4 -> 2"
+    ]
 
 
 @pytest.mark.parametrize(

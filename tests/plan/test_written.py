@@ -162,7 +162,7 @@ def test_read_back_it_makes_no_difference(options, edits, when, tmp_path):
     plan = validate(application(), **OPTIONS[options], **{when: edits})
     again = read_back(plan, Form.YAML, tmp_path)
     assert edits_between(plan, again) == ()
-    lines = difference(plan_logical(plan), plan_logical(validate(again))).lines()
+    lines = difference(plan_logical(plan), plan_logical(validate(again))).lines
     assert lines[1] == "  nothing changes", lines
 
 

@@ -93,7 +93,7 @@ def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value:
     }[scope]
     assert same_value(found[name], expected)
     altered = transition(before, plan_application(application(), edits=edits), edits)
-    assert any(name in line or name == "partitions" for line in altered.difference.lines())
+    assert any(name in line or name == "partitions" for line in altered.difference.lines)
 
 
 def test_a_value_that_no_checkpoint_can_keep_is_refused() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ridgeline.api.application import Kind
@@ -24,96 +23,17 @@ _NOTHING: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Altered:
-    """A value that differs. `where` as errors name it: `sum.limit`, `sum.port.input.partition_parallel`.
-
-    `before` and `after`: plain values; secrets are masked.
-    """
-
-    where: str
-    before: Any
-    after: Any
-
-    def __str__(self) -> str:
-        return f"{self.where}: {_short(self.before)} -> {_short(self.after)}"
-
-
-@dataclass(frozen=True, slots=True)
 class PlanDifference:
-    """The difference of two plans, of which the second follows the first (`succeed`).
+    """The difference of two plans, of which the second follows the first (`succeed`), for people.
 
-    Logical operators and streams are named. `renamed`: new names by old ones. `replaced`: of another class.
-    `repartitioned`: with the numbers of partitions. `sinks_added` and `sinks_removed`, `stream:
-    operator.port`, are of streams in both plans.
-
-    Physical operators and containers have ids. `made_anew`: another instance over the same state. `set`: the
-    living instance gets other properties. `containers_changed`: with other operators, routes or attributes.
-
-    `moves`: the states that move. `aligned`: the new plan may begin with window w if w is a multiple of it.
+    `lines`: as `--dry-run` prints it. `aligned`: the new plan begins with windows that are multiples of it.
     """
 
-    versions: tuple[int, int]
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    replaced: tuple[str, ...] = ()
-    repartitioned: tuple[Altered, ...] = ()
-    properties: tuple[Altered, ...] = ()
-    attributes: tuple[Altered, ...] = ()
-    streams_added: tuple[str, ...] = ()
-    streams_removed: tuple[str, ...] = ()
-    sinks_added: tuple[str, ...] = ()
-    sinks_removed: tuple[str, ...] = ()
-    started: tuple[int, ...] = ()
-    stopped: tuple[int, ...] = ()
-    made_anew: tuple[int, ...] = ()
-    set: tuple[int, ...] = ()
-    containers_started: tuple[int, ...] = ()
-    containers_stopped: tuple[int, ...] = ()
-    containers_changed: tuple[int, ...] = ()
-    containers_kept: tuple[int, ...] = ()
-    moves: tuple[StateMove, ...] = ()
-    aligned: int = 1
-
-    def lines(self) -> list[str]:
-        """The difference as lines of text, as `--dry-run` prints it."""
-        changes = [
-            *(f"+ operator {name}" for name in self.added),
-            *(f"- operator {name}, and its state" for name in self.removed),
-            *(f"* operator {old} is called {new}" for old, new in self.renamed.items()),
-            *(f"* operator {name} is of another class" for name in self.replaced),
-            *(f"* {one} partitions" for one in self.repartitioned),
-            *(f"* property {one}" for one in self.properties),
-            *(f"* attribute {one}" for one in self.attributes),
-            *(f"+ stream {name}" for name in self.streams_added),
-            *(f"- stream {name}" for name in self.streams_removed),
-            *(f"+ sink of {name}" for name in self.sinks_added),
-            *(f"- sink of {name}" for name in self.sinks_removed),
-            *map(_moved, self.moves),
-        ]
-        if self.made_anew:
-            changes.append(f"! instances made anew, over the same state: {len(self.made_anew)}")
-        if not changes:
-            changes = ["nothing changes"]
-        begins = f"with a multiple of {self.aligned} windows" if self.aligned > 1 else "with any window"
-        started, stopped = len(self.containers_started), len(self.containers_stopped)
-        changed, kept = len(self.containers_changed), len(self.containers_kept)
-        return [
-            f"plan version {self.versions[0]} -> {self.versions[1]}, {begins}",
-            *(f"  {line}" for line in changes),
-            f"  containers: {started} start, {stopped} stop, {changed} change, {kept} go on as they are",
-        ]
+    lines: tuple[str, ...]
+    aligned: int
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
-
-    def to_json(self) -> dict[str, Any]:
-        """The difference as JSON values."""
-        moves = tuple(replace(move, before=None) for move in self.moves)
-        found: dict[str, Any] = json.loads(json.dumps(asdict(replace(self, moves=moves))))
-        for move in found["moves"]:
-            del move["before"]
-        return found
+        return "\n".join(self.lines)
 
 
 def _moved(move: StateMove) -> str:
@@ -149,11 +69,9 @@ class Changed:
         side = f"{self.kind}.{self.port}" if self.port else ""
         return ".".join(part for part in (self.operator, side, self.name) if part)
 
-    @property
-    def shown(self) -> Altered:
-        """It for people."""
-        before, after = (plain(mask(self.name, value)) for value in (self.before, self.after))
-        return Altered(self.where, before, after)
+    def __str__(self) -> str:
+        before, after = (_short(plain(mask(self.name, value))) for value in (self.before, self.after))
+        return f"{self.where}: {before} -> {after}"
 
 
 class LogicalPair:
@@ -239,32 +157,30 @@ def difference(
     pair = LogicalPair(old.logical, new.logical, renamed, dropped)
     values = [*pair.values_of_application()]
     values += [one for both in pair.both for one in pair.values_of(*both)]
-    attributes = [one.shown for one in values if one.kind != "property" and not _is_count(one)]
     before, after = pair.streams()
     same = [stream for stream in after if stream in before]
-    sorted_by = _sorted_operators(old, new)
-    return PlanDifference(
-        versions=(old.version, new.version),
-        added=tuple(pair.added),
-        removed=tuple(pair.removed),
-        renamed={name: other for name, other in renamed.items() if other in pair.after},
-        replaced=tuple(pair.replaced),
-        repartitioned=tuple(
-            Altered(one.name, len(earlier.divided), len(one.divided))
-            for earlier, one in pair.both
-            if len(earlier.divided) != len(one.divided)
-        ),
-        properties=tuple(one.shown for one in values if one.kind == "property"),
-        attributes=tuple(attributes),
-        streams_added=tuple(name for name, source in after if (name, source) not in before),
-        streams_removed=tuple(name for name, source in before if (name, source) not in after),
-        sinks_added=_only(same, after, before),
-        sinks_removed=_only(same, before, after),
-        **sorted_by,
-        **_containers(old, new, {*sorted_by["made_anew"], *sorted_by["set"]}),
-        moves=tuple(moves),
-        aligned=_aligned(old, new),
-    )
+    counts = [(one.name, len(earlier.divided), len(one.divided)) for earlier, one in pair.both]
+    anew, set_ = _remade(old, new)
+    changes = [
+        *(f"+ operator {name}" for name in pair.added),
+        *(f"- operator {name}, and its state" for name in pair.removed),
+        *(f"* operator {name} is called {other}" for name, other in renamed.items() if other in pair.after),
+        *(f"* operator {name} is of another class" for name in pair.replaced),
+        *(f"* {name}: {count} -> {now} partitions" for name, count, now in counts if count != now),
+        *(f"* property {one}" for one in values if one.kind == "property"),
+        *(f"* attribute {one}" for one in values if one.kind != "property" and not _is_count(one)),
+        *(f"+ stream {name}" for name, source in after if (name, source) not in before),
+        *(f"- stream {name}" for name, source in before if (name, source) not in after),
+        *(f"+ sink of {one}" for one in _only(same, after, before)),
+        *(f"- sink of {one}" for one in _only(same, before, after)),
+        *map(_moved, moves),
+        *([f"! instances made anew, over the same state: {len(anew)}"] if anew else []),
+    ]
+    aligned = _aligned(old, new)
+    begins = f"with a multiple of {aligned} windows" if aligned > 1 else "with any window"
+    lines = [*(changes or ["nothing changes"]), f"containers: {_containers(old, new, anew | set_)}"]
+    title = f"plan version {old.version} -> {new.version}, {begins}"
+    return PlanDifference((title, *(f"  {line}" for line in lines)), aligned)
 
 
 def _is_count(changed: Changed) -> bool:
@@ -272,9 +188,9 @@ def _is_count(changed: Changed) -> bool:
     return changed.kind == "attribute" and changed.name == "partitions"
 
 
-def _only(streams: Iterable[tuple[str, str]], one: _Sinks, other: _Sinks) -> tuple[str, ...]:
+def _only(streams: Iterable[tuple[str, str]], one: _Sinks, other: _Sinks) -> list[str]:
     """The sinks of streams that are in one only."""
-    return tuple(f"{of[0]}: {sink}" for of in streams for sink in one[of] if sink not in other[of])
+    return [f"{of[0]}: {sink}" for of in streams for sink in one[of] if sink not in other[of]]
 
 
 def _aligned(old: Plan, new: Plan) -> int:
@@ -291,34 +207,22 @@ def _aligned(old: Plan, new: Plan) -> int:
     return math.lcm(*(count for _, count in touched))
 
 
-def _sorted_operators(old: Plan, new: Plan) -> dict[str, tuple[int, ...]]:
-    """The physical operators by what becomes of them."""
+def _remade(old: Plan, new: Plan) -> tuple[set[int], set[int]]:
+    """The physical operators that get other instances, and those whose instances get other properties."""
     before = {one.id: one for one in old.physical.operators}
-    after = {one.id: one for one in new.physical.operators}
-    both = [one for one in after if one in before]
-    anew = [one for one in both if not can_retain(before[one], after[one])]
-    kept = [one for one in both if one not in anew]
-    return {
-        "started": tuple(one for one in after if one not in before),
-        "stopped": tuple(one for one in before if one not in after),
-        "made_anew": tuple(anew),
-        "set": tuple(one for one in kept if changed_properties(before[one], after[one])),
-    }
+    both = [(before[one.id], one) for one in new.physical.operators if one.id in before]
+    anew = {one.id for earlier, one in both if not can_retain(earlier, one)}
+    return anew, {one.id for earlier, one in both if one.id not in anew and changed_properties(earlier, one)}
 
 
-def _containers(old: Plan, new: Plan, altered: Iterable[int]) -> dict[str, tuple[int, ...]]:
-    """The containers by what becomes of them. `altered`: operators that are not as they were."""
+def _containers(old: Plan, new: Plan, altered: set[int]) -> str:
+    """What becomes of containers, in numbers. `altered`: operators that are not as they were."""
     before, after = _pictures(old), _pictures(new)
-    touched = {*altered}
     hosted = {box.id: box.operators for box in new.execution.containers}
-    both = [one for one in after if one in before]
-    changed = [one for one in both if before[one] != after[one] or not touched.isdisjoint(hosted[one])]
-    return {
-        "containers_started": tuple(one for one in after if one not in before),
-        "containers_stopped": tuple(one for one in before if one not in after),
-        "containers_changed": tuple(changed),
-        "containers_kept": tuple(one for one in both if one not in changed),
-    }
+    both = before.keys() & after.keys()
+    changed = sum(before[one] != after[one] or not altered.isdisjoint(hosted[one]) for one in both)
+    started, stopped = len(after.keys() - both), len(before.keys() - both)
+    return f"{started} start, {stopped} stop, {changed} change, {len(both) - changed} go on as they are"
 
 
 def _pictures(plan: Plan) -> dict[int, Hashable]:

@@ -359,7 +359,6 @@ class DifferenceAnswer(TypedDict):
     """The difference that a change would make; nothing is changed."""
 
     lines: Annotated[list[str], "The difference between the plans, as text."]
-    difference: Annotated[dict[str, Any], "The difference: what is added, removed, moved, started."]
     edits: Annotated[list[dict[str, Any]], "The edits that make it; secrets are masked."]
 
 

@@ -209,8 +209,7 @@ def _change(
     run = call.running
     difference = _refusing(lambda: run.preview(found))
     return {
-        "lines": difference.lines(),
-        "difference": difference.to_json(),
+        "lines": list(difference.lines),
         "edits": _shown(call, found),
     }
 
