@@ -357,5 +357,4 @@ def attributes_of(scope: Scope) -> Mapping[str, Attribute]:
 
 _BY_SCOPE = {scope: {name: ATTRIBUTES[name] for name in hints} for scope, hints in _HINTS.items()}
 """The attributes of each scope, by name."""
-OPERATOR_ATTRIBUTES = attributes_of(Scope.OPERATOR)
 APPLICATION_ATTRIBUTES = attributes_of(Scope.APPLICATION)

@@ -163,7 +163,8 @@ class Schema:
             ]
         except _MISFITS as error:
             raise self._misfit(rows, error) from error
-        canonical = self._restorable and kinds == {self.type} and all(exact for exact, _ in settled)
+        # a dictionary can be changed by each consumer
+        canonical = not self.of_dicts and kinds == {self.type} and all(exact for exact, _ in settled)
         return canonical, [values for _, values in settled]
 
     def assemble(self, rows: Sequence[Any], settled: Sequence[object]) -> pa.RecordBatch:
@@ -256,11 +257,6 @@ class Schema:
     def _changing(self) -> list[int]:
         """The columns with maps or times of day."""
         return [place for place, field in enumerate(self.arrow) if is_checked(field.type)]
-
-    @cached_property
-    def _restorable(self) -> bool:
-        """True if tuples may be passed on as they are."""
-        return not self.of_dicts  # a dictionary can be changed by each consumer
 
     @cached_property
     def columns(self) -> list[Column]:

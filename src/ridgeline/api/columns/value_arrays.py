@@ -381,11 +381,8 @@ def _misshapen(value: object, kind: pa.DataType) -> TypeError:
 
 def _nulls(values: Sequence[Any]) -> pa.Array | None:
     """Where a value is None; None if nowhere."""
-    return pa.array([value is None for value in values]) if None in map(_none_or_true, values) else None
-
-
-def _none_or_true(value: object) -> bool | None:
-    return None if value is None else True
+    found = [value is None for value in values]  # not `None in values`: arrays compare item by item
+    return pa.array(found) if any(found) else None
 
 
 _MAKERS: Mapping[str, Callable[[Any], Make]] = {
