@@ -101,7 +101,7 @@ class SimulatedWindows:
         self._costs = costs
         self._moves = moves
         self._change = bytes(small_bytes)
-        self._stages: Sequence[Sequence[Container]] = [stage.containers for stage in plan.execution.stages]
+        self._stages: Sequence[Sequence[Container]] = plan.execution.stages
         self._operators = {one.id: one for one in plan.physical.operators}
         read = {stream.source for stream in plan.physical.streams}
         self._roles = {one.id: _role(one, one.id in read) for one in plan.physical.operators}

@@ -33,7 +33,7 @@ def test_partitions_containers_and_stages():
     assert [step.title for step in steps] == ["step1[0]", "step1[1]"]
     shapes = [(step.kind, step.partitions, step.stage, step.unifier) for step in steps]
     assert shapes == [("output", 2, 1, False)] * 2
-    containers = {container.id for container in planned.execution.stages[1].containers}
+    containers = {container.id for container in planned.execution.stages[1]}
     assert {step.container for step in steps} == containers
     assert source.class_name == "support.stram.plans.Source"
     assert [step.id for step in steps] == ids(planned, "step1")

@@ -15,7 +15,7 @@ def stages(app: Application) -> list[str]:
     plan = plan_application(app)
     title = {operator.id: operator.title for operator in plan.physical.operators}
     return [
-        " | ".join(" ".join(title[operator] for operator in box.operators) for box in stage.containers)
+        " | ".join(" ".join(title[operator] for operator in box.operators) for box in stage)
         for stage in plan.execution.stages
     ]
 

@@ -58,7 +58,7 @@ def test_too_few_cores_say_how_many_are_needed():
 def test_partitions_of_one_number_live_in_one_slot():
     two_stages = plan(inputs=2, partitions=2)
     first, second = two_stages.execution.stages
-    assert [len(first.containers), len(second.containers)] == [2, 4]
+    assert [len(first), len(second)] == [2, 4]
     assert place(two_stages, 2) == ((0, 2, 4), (1, 3, 5))
 
 

@@ -37,9 +37,7 @@ class Story:
         self.speculation = Speculation(self.plan)
         self.attempts = attempts_of(self.plan)
         self.now = 0.0
-        self.stages = [
-            [container.id for container in stage.containers] for stage in self.plan.execution.stages
-        ]
+        self.stages = [[container.id for container in stage] for stage in self.plan.execution.stages]
         self.home = {container: index for stage in self.stages for index, container in enumerate(stage)}
 
     def begin(self, window_id, *, restores=False):
@@ -164,7 +162,7 @@ def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any
     assert (min(limits), max(limits)) == pytest.approx((1.5, 4.5))
     story.plan = transition(story.plan, planned(**{"total.partitions": "3"}), ()).plan
     story.speculation, story.attempts = Speculation(story.plan, story.speculation), attempts_of(story.plan)
-    story.stages = [[one.id for one in stage.containers] for stage in story.plan.execution.stages]
+    story.stages = [[one.id for one in stage] for stage in story.plan.execution.stages]
     [one, other, new] = story.stages[1]
     story.home[new] = 7
     story.begin(window, restores=True)
@@ -341,7 +339,7 @@ def overdue(**attributes):
     plan = plan_application(two_stages(Sum()), {}, {"window": "1s", **attributes})
     made, attempts = Overdue(plan), attempts_of(plan)
     send(attempts, 7, 100.0)
-    return partial(made.look, attempts), attempts, [stage.containers for stage in plan.execution.stages]
+    return partial(made.look, attempts), attempts, plan.execution.stages
 
 
 def ids(containers):

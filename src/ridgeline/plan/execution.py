@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
@@ -21,26 +23,18 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """The containers between two shuffles."""
-
-    index: int
-    containers: tuple[Container, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ExecutionPlan:
-    """A chain of stages.
+    """All containers, stage by stage.
 
     A container gets blocks from containers of earlier stages only; each of stage 0 holds one input operator.
     """
 
-    stages: tuple[Stage, ...]
+    containers: tuple[Container, ...]
 
     @property
-    def containers(self) -> tuple[Container, ...]:
-        """All containers, stage by stage."""
-        return tuple(container for stage in self.stages for container in stage.containers)
+    def stages(self) -> list[list[Container]]:
+        """The containers between two shuffles, of each stage."""
+        return [list(boxes) for _, boxes in groupby(self.containers, attrgetter("stage"))]
 
     @property
     def homes(self) -> dict[int, int]:

@@ -35,14 +35,14 @@ def joined_plan(regions: Sequence[RegionRun], whole: Plan | None = None) -> Plan
     that is decoupled is there for each region that has a part of it, under the same name.
     """
     plans = [region.plan for region in regions]
-    operators, streams, stages = (
+    operators, streams, containers = (
         tuple(chain.from_iterable(map(attrgetter(name), plans)))
-        for name in ("physical.operators", "physical.streams", "execution.stages")
+        for name in ("physical.operators", "physical.streams", "execution.containers")
     )
     return Plan(
         _logical(regions, whole),
         PhysicalPlan(operators, streams),
-        ExecutionPlan(stages),
+        ExecutionPlan(containers),
         sum(plan.version for plan in plans),
     )
 

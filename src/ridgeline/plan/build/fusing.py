@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from types import MappingProxyType
 
-from ridgeline.plan.execution import Container, ExecutionPlan, Stage
+from ridgeline.plan.execution import Container, ExecutionPlan
 from ridgeline.plan.logical import Edge, LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
 from ridgeline.plan.placement_rule import limits_of
@@ -165,9 +164,9 @@ class _Planner:
     def plan(self, first_id: int) -> ExecutionPlan:
         """The finished plan: stages in order, their containers by first operator, operators by id."""
         ordered = sorted(self.boxes, key=lambda box: (box.stage, min(box.operators)))
-        containers = [
-            Container(number, box.stage, tuple(sorted(box.operators)))
-            for number, box in enumerate(ordered, first_id)
-        ]
-        by_stage = groupby(containers, lambda box: box.stage)
-        return ExecutionPlan(tuple(Stage(index, tuple(boxes)) for index, boxes in by_stage))
+        return ExecutionPlan(
+            tuple(
+                Container(number, box.stage, tuple(sorted(box.operators)))
+                for number, box in enumerate(ordered, first_id)
+            )
+        )

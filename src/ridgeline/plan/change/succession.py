@@ -64,11 +64,10 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
 
     operators = tuple(replace(one, id=ids[one.id]) for one in new.physical.operators)
     streams = tuple(replace(one, source=ids[one.source], sink=ids[one.sink]) for one in new.physical.streams)
-    stages = (replace(one, containers=tuple(map(renumbered, one.containers))) for one in execution.stages)
     return Plan(
         new.logical,
         PhysicalPlan(operators, streams),
-        ExecutionPlan(tuple(stages)),
+        ExecutionPlan(tuple(map(renumbered, execution.containers))),
         old.version + 1,
         (first, first_container),
         old.passed_over,

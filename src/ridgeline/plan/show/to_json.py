@@ -237,10 +237,5 @@ def _physical_stream(stream: PhysicalStream, *, leaves: bool) -> dict[str, objec
 
 
 def _execution(execution: ExecutionPlan) -> dict[str, object]:
-    stages = execution.stages
-    boxes = [[_picked(box, "id operators") for box in stage.containers] for stage in stages]
-    return {
-        "stages": [
-            {"index": stage.index, "containers": own} for stage, own in zip(stages, boxes, strict=True)
-        ]
-    }
+    stages = [[_picked(box, "id operators") for box in stage] for stage in execution.stages]
+    return {"stages": [{"index": index, "containers": stage} for index, stage in enumerate(stages)]}
