@@ -19,7 +19,7 @@ from ridgeline.operators import Filter, Map, RandomEventGenerator
 from ridgeline.operators.random_event_generator import RandomInteger
 from ridgeline.service.recorded import begins, rows
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, recorded, run_local
-from ridgeline.testing.matching import Tolerance, match, row_of
+from ridgeline.testing.matching import match, row_of
 from support.rows import in_a_row
 
 
@@ -56,7 +56,7 @@ def unmatched(a: Sequence[Pair], b: Sequence[Pair]) -> int:
 @settings(max_examples=100, deadline=None)
 @given(a=st.lists(pairs, max_size=5), b=st.lists(pairs, max_size=5))
 def test_as_many_as_can_be_are_matched(a: list[Pair], b: list[Pair]):
-    left, right, moved = match([*map(row_of, a)], [*map(row_of, b)], Tolerance(), ordered=False)
+    left, right, moved = match([*map(row_of, a)], [*map(row_of, b)], 0.0, ordered=False)
     assert len(left) == unmatched(a, b)
     assert len(a) - len(left) == len(b) - len(right)
     assert moved is None
@@ -72,7 +72,7 @@ def test_numbers_within_the_tolerance_are_equal_in_any_order(rows: list[Pair], f
     other = [pair._replace(value=pair.value * (1 + factor)) for pair in rows]
     order.shuffle(other)
     sides = [*map(row_of, rows)], [*map(row_of, other)]
-    assert match(*sides, Tolerance(1e-9, 1e-9), ordered=False) == ([], [], None)
+    assert match(*sides, 1e-9, ordered=False) == ([], [], None)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_numbers_within_the_tolerance_are_equal_in_any_order(rows: list[Pair], f
     ],
 )
 def test_values_of_all_kinds(one, other, equal):
-    left, right, _ = match([row_of(one)], [row_of(other)], Tolerance(), ordered=True)
+    left, right, _ = match([row_of(one)], [row_of(other)], 0.0, ordered=True)
     assert (not left and not right) is equal
 
 

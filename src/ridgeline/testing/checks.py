@@ -14,7 +14,6 @@ from ridgeline.testing.captured import Captured
 from ridgeline.testing.comparing import Comparison, compare
 from ridgeline.testing.faults import KINDS, Fault, Faults, Kind
 from ridgeline.testing.list_input import END_WINDOW
-from ridgeline.testing.matching import Tolerance
 from ridgeline.testing.run_local import run_local
 
 
@@ -88,8 +87,7 @@ def compare_runs(  # noqa: PLR0913  the surroundings of a run
         "attributes": {**(run.get("attributes") or {}), **(b_attributes or {})},
     }
     second = _captured(b or a, {**other, "inputs": replayed(first)} if same_input else other)
-    near = Tolerance(tolerance, tolerance)
-    return compare(first, second, only=only, tolerance=near, ordered=ordered, by_window=by_window)
+    return compare(first, second, only=only, tolerance=tolerance, ordered=ordered, by_window=by_window)
 
 
 def assert_recovers(
@@ -127,7 +125,6 @@ def assert_recovers(
         >>> assert_recovers(app, seeds=range(3), rate=0.5)
     """
     run = _repeatable(run)
-    near = Tolerance(tolerance, tolerance)
     clean = _captured(app, run)
 
     def difference(faults: Faults | None, seed: int) -> str:
@@ -135,7 +132,7 @@ def assert_recovers(
         interleave = seed if in_flight else None
         try:
             struck = _captured(app, run, faults=faults, interleave=interleave)
-            found = compare(clean, struck, only=only, tolerance=near)
+            found = compare(clean, struck, only=only, tolerance=tolerance)
         except RidgelineError as error:
             if faults is None:
                 raise
@@ -194,10 +191,8 @@ def assert_independent_of_partitions(
         for count in counts
     ]
     for count, other in zip(counts[1:], found[1:], strict=True):
-        result = compare(found[0], other, only=only, tolerance=Tolerance(tolerance, tolerance), ordered=False)
-        if not result.equal:
-            what = f"`{operator}` gives other results with {count} partitions (B) than with {counts[0]} (A)"
-            raise AssertionError("\n".join([f"{what}:", *result.lines(1)]))
+        what = f"`{operator}` gives other results with {count} partitions (B) than with {counts[0]} (A)"
+        _check(compare(found[0], other, only=only, tolerance=tolerance, ordered=False), what)
 
 
 def assert_independent_of_order(
@@ -235,10 +230,14 @@ def assert_independent_of_order(
     for seed in seeds:
         shuffled = replayed(first, Random(seed))  # noqa: S311  not a secret
         other = _captured(app, {**run, "inputs": shuffled})
-        result = compare(first, other, only=chosen, tolerance=Tolerance(tolerance, tolerance), ordered=False)
-        if not result.equal:
-            what = f"`{app.name}` gives other results when its input comes in another order (B, seed {seed})"
-            raise AssertionError("\n".join([f"{what}:", *result.lines(1)]))
+        what = f"`{app.name}` gives other results when its input comes in another order (B, seed {seed})"
+        _check(compare(first, other, only=chosen, tolerance=tolerance, ordered=False), what)
+
+
+def _check(result: Comparison, what: str) -> None:
+    """Raise AssertionError for a difference; `what` is wrong then."""
+    if not result.equal:
+        raise AssertionError("\n".join([f"{what}:", *result.lines(1)]))
 
 
 def replayed(captured: Captured, random: Random | None = None) -> dict[str, list[object]]:

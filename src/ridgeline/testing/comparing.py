@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.measure.wording.units import plural
 from ridgeline.testing.captured import Captured, Port
-from ridgeline.testing.matching import Row, Tolerance, changes, match
+from ridgeline.testing.matching import Row, changes, match
 
-EXACT = Tolerance()
 _MOST_SHOWN = 5
 """Tuples that a difference keeps of one port in one window."""
 
@@ -121,7 +120,7 @@ def compare(
     b: Captured,
     *,
     only: Collection[str] = (),
-    tolerance: Tolerance = EXACT,
+    tolerance: float = 0.0,
     ordered: bool | None = None,
     by_window: bool = True,
 ) -> Comparison:

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from ridgeline.api.columns.struct_types import field_names
@@ -42,22 +41,6 @@ class Row(NamedTuple):
         return f"{', '.join(same)}: {', '.join(differ) or 'another type, or what is not shown'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """How far floats may be apart: by `relative` of the larger one, or by `absolute`, whichever is more."""
-
-    relative: float = 0.0
-    absolute: float = 0.0
-
-    def equal(self, one: float, other: float) -> bool:
-        """True if two finite floats are near enough."""
-        return one == other or abs(one - other) <= self.reach(one, other)
-
-    def reach(self, one: float, other: float) -> float:
-        """How far two floats may be apart."""
-        return max(self.absolute, self.relative * max(abs(one), abs(other)))
-
-
 class Unmatched(NamedTuple):
     """Rows without an equal on the other side, in order.
 
@@ -79,8 +62,11 @@ def row_of(value: object) -> Row:
     return Row(shape, tuple(numbers), tuple((name, shorten(part)) for name, part in fields.items()))
 
 
-def match(a: Sequence[Row], b: Sequence[Row], tolerance: Tolerance, *, ordered: bool) -> Unmatched:
-    """The rows that two sides do not share. `ordered`: equal tuples must also come in the same order."""
+def match(a: Sequence[Row], b: Sequence[Row], tolerance: float, *, ordered: bool) -> Unmatched:
+    """The rows that two sides do not share. `ordered`: equal tuples must also come in the same order.
+
+    `tolerance`: floats may be apart by so much, or by this part of the larger one.
+    """
     if len(a) == len(b) and all(_equal(one, other, tolerance) for one, other in zip(a, b, strict=True)):
         return Unmatched([], [], None)
     left, right = _without_equals(a, b, tolerance)
@@ -90,13 +76,15 @@ def match(a: Sequence[Row], b: Sequence[Row], tolerance: Tolerance, *, ordered: 
     return Unmatched([], [], next(places, None))
 
 
-def _equal(one: Row, other: Row, tolerance: Tolerance) -> bool:
+def _equal(one: Row, other: Row, tolerance: float) -> bool:
+    pairs = zip(one.numbers, other.numbers, strict=True)
     return one.shape == other.shape and (
-        one.numbers == other.numbers or all(map(tolerance.equal, one.numbers, other.numbers))
+        one.numbers == other.numbers
+        or all(math.isclose(*pair, rel_tol=tolerance, abs_tol=tolerance) for pair in pairs)
     )
 
 
-def _without_equals(a: Sequence[Row], b: Sequence[Row], tolerance: Tolerance) -> tuple[list[Row], list[Row]]:
+def _without_equals(a: Sequence[Row], b: Sequence[Row], tolerance: float) -> tuple[list[Row], list[Row]]:
     """The rows of each side that have no equal one on the other, each of which is taken once."""
     left, right = _surplus(a, b), _surplus(b, a)
     waiting: dict[Hashable, list[Row]] = defaultdict(list)
@@ -123,10 +111,10 @@ def _surplus(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
     return found
 
 
-def _partner(row: Row, others: Sequence[Row], tolerance: Tolerance) -> int | None:
+def _partner(row: Row, others: Sequence[Row], tolerance: float) -> int | None:
     """The place of the first of these rows, which are sorted by their numbers, that is near enough."""
     first = row.numbers[0]
-    reach = 2 * tolerance.reach(first, first)
+    reach = 2 * tolerance * max(1.0, abs(first))
     for place in range(bisect_left(others, first - reach, key=lambda one: one.numbers[0]), len(others)):
         if others[place].numbers[0] > first + reach:
             return None
