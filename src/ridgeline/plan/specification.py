@@ -18,7 +18,6 @@ from ridgeline.plan.spec.reader import Reader
 from ridgeline.plan.validation import find_faults, validate
 
 _NOTHING: Mapping[str, str] = {}
-_NO_VALUES: Mapping[str, object] = {}
 
 
 def read_specification(
@@ -78,16 +77,10 @@ def _further_faults(reader: Reader) -> list[Fault]:
     return found
 
 
-def edits_between(
-    old: LogicalPlan,
-    new: Application,
-    properties: Mapping[str, object] = _NO_VALUES,
-    attributes: Mapping[str, object] = _NO_VALUES,
-) -> tuple[Edit, ...]:
+def edits_between(old: LogicalPlan, new: Application) -> tuple[Edit, ...]:
     """The edits after which the application of a plan is planned like a new one; none if they are alike.
 
-    `properties` and `attributes` are for the new one, as of `validate`: what the run was started with. An
-    operator with another name is another operator: what was renamed is removed and added. Raises
+    An operator with another name is another operator: what was renamed is removed and added. Raises
     ValidationError for faults of the new application, and for differences that no edit can make.
     """
-    return find_edits(old, validate(new, properties, attributes), new)
+    return find_edits(old, validate(new), new)
