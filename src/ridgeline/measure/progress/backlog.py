@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
 from ridgeline.measure.progress.trend import LEAST_SECONDS, Sample, Samples, Trend
-from ridgeline.measure.progress.verdict import LEAVES_WINDOWS, Evidence, Verdict, by_samples
+from ridgeline.measure.progress.verdict import LEAVES_WINDOWS, SAMPLES, Evidence, Verdict, by_rules
 
 _FALLS = 0.05  # of the drain rate: a backlog that falls by less has no end
 _SURE, _SURE_SECONDS, _SURE_WINDOWS, _SURE_TIMES, _SURE_ERRORS = 0.15, 3.0, 8.0, 6.0, 1.5
@@ -145,22 +145,20 @@ class SourceBacklog:
         basis: Basis = Basis.EXACT,
         counts: bool = True,
         late: bool = False,
-        restarted: bool | None = None,
+        restarted: bool = False,
     ) -> None:
         """Take a sample.
 
         Args:
             at: STRAM's wall clock; samples that are older than the last one are ignored.
-            consumed: Since the run's start; None if unknown. If it falls, the source has restarted and is
-                judged from its beginning.
+            consumed: Since the run's start; None if unknown.
             remaining: None if unknown; infinite or negative if there is no end.
             basis: Of `remaining`: `lower bound` if only a part of the source has reported.
             counts: False for a sample that has no meaning for the trend: what arrives until the next window
                 is due waits in any application.
             late: True while a window runs that is late or will be: then less may be left if the application
                 is to keep up.
-            restarted: Whether the source has; None: as `consumed` says. An estimate that is corrected falls,
-                too.
+            restarted: The source has, so it is judged from its beginning.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
         if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
@@ -170,8 +168,6 @@ class SourceBacklog:
         if not counts or self._samples.begins_slice(at):
             self._judge_last()
         last = self._consumed
-        if restarted is None:
-            restarted = last is not None and consumed is not None and consumed < last * (1 - _ROUNDING)
         if restarted:
             self._judge_last()
             self._samples.clear()
@@ -224,7 +220,7 @@ class SourceBacklog:
             drain=drain,
             arrival=self._arrivals.rate(self._since(trend)),
         )
-        return trend, by_samples(evidence)
+        return trend, by_rules(SAMPLES, evidence)
 
     @property
     def drain_per_second(self) -> float | None:

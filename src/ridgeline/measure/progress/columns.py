@@ -528,10 +528,3 @@ def _fraction(done: Numbers, left: Numbers) -> Numbers:
 def _sum(given: Estimates) -> Estimate:
     """The sum of all of them."""
     return totals(np.zeros(len(given.value), np.intp), 1, given).one(0)
-
-
-class Doing(NamedTuple):
-    """The states of operators by id, and the containers that work and have long said nothing."""
-
-    states: Mapping[int, str]
-    silent: frozenset[int]

@@ -34,20 +34,19 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
-from ridgeline.measure.progress.columns import Doing, Reports, WindowProgress
+from ridgeline.measure.progress.columns import Reports, WindowProgress
 from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.rows import (
     finite,
     infinite,
     operator_rows,
-    states_of,
     to_json,
     window_row,
     works_of,
 )
 from ridgeline.measure.progress.shape import ProgressShape
 from ridgeline.measure.progress.sources import Done, SourceLevel
-from ridgeline.measure.progress.verdict import EARLY, Situation, Verdict, in_application, worst
+from ridgeline.measure.progress.verdict import APPLICATION, EARLY, Situation, Verdict, by_rules, worst
 from ridgeline.measure.progress.windows import (
     LATE_SHARE,
     Settling,
@@ -86,8 +85,6 @@ class ProgressFold:
         interval_seconds: float = 10.0,
         heartbeat_timeout: float = 30.0,
     ) -> None:
-        self._asked: tuple[float, WindowInFlight, WindowProgress] | None = None
-        """The figures that were asked for last, until an event comes: when, and of what."""
         self._window_seconds = window_seconds
         self._interval_seconds = interval_seconds
         self._timeout = heartbeat_timeout
@@ -113,7 +110,6 @@ class ProgressFold:
 
     def planned(self, topology: Topology) -> None:
         """The plan is made or has changed. Backlogs go by name."""
-        self._asked = None
         self._settling.begin()
         self._topology = topology
         self._shape = ProgressShape(topology)
@@ -140,7 +136,6 @@ class ProgressFold:
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
-        self._asked = None
         self._settling.planned(event.window_id)
         self.windows.planned(event)
         self._void(event.window_id)
@@ -151,7 +146,6 @@ class ProgressFold:
 
         True if no other window is under way.
         """
-        self._asked = None
         alone = set(self.windows.attempted) <= {event.window_id}
         new = self.windows.started(event)
         if event.attempt:
@@ -167,12 +161,10 @@ class ProgressFold:
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
-        self._asked = None
         self._has_heartbeats = True
         for report in event.taken:
             self._add_taken(replace(report, at=event.at, asked=event.at))
-        oldest = self.windows.oldest
-        first = oldest is None or event.container not in oldest.heartbeats
+        first = event.container not in self.windows.oldest.heartbeats
         if self._add_heartbeat(event):
             self._sample_sources(event.at, again=first)
         elif not self._expects_heartbeat(event.at):
@@ -180,14 +172,11 @@ class ProgressFold:
 
     def _expects_heartbeat(self, at: float) -> bool:
         """True if the oldest window's containers have lately sent heartbeats, and the next will say more."""
-        window = self.windows.oldest
-        return window is not None and at - window.last_heartbeat_at < _BEAT_SECONDS
+        return at - self.windows.oldest.last_heartbeat_at < _BEAT_SECONDS
 
     def _add_heartbeat(self, event: ContainerHeartbeat) -> bool:
         """Take in the report of the window that a container runs; False if it does not count."""
         window = self.windows.by_id.get(event.window_id, self.windows.oldest)
-        if window is None:
-            return False
         progressed = window.add_heartbeat(event, self._topology.containers.get(event.container))
         if progressed is None:
             return False
@@ -225,7 +214,6 @@ class ProgressFold:
 
     def source_taken(self, event: SourceTaken) -> None:
         """An input operator has ended its part of a window that is still under way."""
-        self._asked = None
         if self._add_taken(event):
             self._progressed_at = max(self._progressed_at, event.at)
             self._sample_sources(event.at)
@@ -248,11 +236,10 @@ class ProgressFold:
 
         `again`: by what is known now, the sample that was just before does not count.
         """
-        window = self.windows.oldest
-        if window is None or not window.running:
+        if not self.windows.running:
             return
         due = [source for source in self._sources.values() if source.is_due(at, again=again)]
-        if not due or self._reported_in_part(window, at):
+        if not due or self._reported_in_part(self.windows.oldest, at):
             return
         done = self._done(at)
         for source in due:
@@ -263,10 +250,10 @@ class ProgressFold:
 
         Their partitions are in step with those that have: one half alone says little of the whole.
         """
-        last, first = self.windows.last, window.first_heartbeat_at
-        if last is None or first is None or at - first >= _BEAT_SECONDS:
+        first = window.first_heartbeat_at
+        if first is None or at - first >= _BEAT_SECONDS:
             return False
-        usual = last.heartbeats.keys() & self._topology.containers.keys()
+        usual = self.windows.last.heartbeats.keys() & self._topology.containers.keys()
         return bool(usual - window.heartbeats.keys() - window.finished)
 
     def _done(self, at: float, committed: int = -1) -> Done:
@@ -297,7 +284,6 @@ class ProgressFold:
 
     def operators_ended(self, event: WindowReported) -> None:
         """What the operators of the plan did in the attempt at a window that counts."""
-        self._asked = None
         self._averages.add(event)
         window = self.windows.by_id.get(event.window_id)
         if window is not None:
@@ -305,7 +291,6 @@ class ProgressFold:
 
     def source(self, event: SourceProgress) -> None:
         """How far an input operator is: one partition, or a whole source."""
-        self._asked = None
         source = self._source_of(event.operator)
         if source is None:
             return
@@ -338,7 +323,6 @@ class ProgressFold:
 
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have reported."""
-        self._asked = None
         for source in self._sources.values():
             if source.waiting:
                 source.flush(event.at, self._done(event.at, event.window_id))
@@ -350,7 +334,6 @@ class ProgressFold:
 
     def ended(self, event: ApplicationEnded) -> None:
         """The run is over: windows under way count for nothing, unless the run failed in one."""
-        self._asked = None
         self.windows.ended(failed=event.outcome == "failed")
 
     # Figures ------------------------------------------------------------------------------------------------
@@ -363,48 +346,28 @@ class ProgressFold:
         `cpuRemainingSeconds` the sum over all operators, both without Spark's own work.
         `averageSecondsPerElement` of an input operator is per window.
         """
-        window = self.windows.oldest
-        running = window is not None and window.running
-        figures = self._figures(now)
-        reported = {} if window is None else window.operators
-        elapsed = (
-            None
-            if window is None
-            else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
-        )
+        window, running = self.windows.oldest, self.windows.running
+        figures, elapsed = self._figures(now, window), window.elapsed(now)
         sources, application = self.backlog(now)
         return {
-            "windowId": None if window is None else window.id,
+            "windowId": None if elapsed is None else window.id,
             "running": running,
             "elapsedSeconds": elapsed,
-            "operators": operator_rows(figures, reported),
+            "operators": operator_rows(figures, window.operators),
             "containers": self._containers(figures, now),
             "window": window_row(*self._left(figures, elapsed), elapsed, now if running else None),
             "sources": sources,
             "application": application,
         }
 
-    def doing(self, now: float) -> Doing:
-        """The states of operators in `progress`, and which containers are silent: much less work."""
-        figures = self._figures(now)
-        return Doing(states_of(figures), self._silent(figures, now))
-
-    def _silent(self, figures: WindowProgress, now: float) -> frozenset[int]:
-        """The containers that work, and have sent no heartbeat for longer than the timeout."""
-        window = self.windows.oldest
-        heartbeats = {} if window is None else window.heartbeats
-        late = {container for container, at in heartbeats.items() if now - at > self._timeout}
-        works = zip(self._topology.containers, works_of(figures), strict=True) if late else ()
-        return frozenset(container for container, working in works if working and container in late)
-
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""
-        window = self.windows.oldest
-        running = window is not None and window.running
-        schedule = self.schedule.state(
-            now, self._late_seconds(now), first_window=self.schedule.in_first_window
+        schedule = self.schedule.state(now, self._late_seconds(now))
+        done = (
+            self._done(now)
+            if self.windows.running and any(one.late for one in self._sources.values())
+            else None
         )
-        done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
         states = {name: source.state(now, done) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
@@ -413,57 +376,39 @@ class ProgressFold:
     def _left(self, figures: WindowProgress, elapsed: float | None) -> tuple[Estimate, Estimate]:
         """Seconds left, of the clock and of processors; unknown of a silent window that takes longer."""
         window = self.windows.oldest
-        if window is None or not window.running:
+        if not window.running:
             return NOTHING, NOTHING
         silent = not window.heartbeats and not window.ended
         if silent and (elapsed or 0.0) > (figures.wall_seconds.value or 0.0):
             return UNKNOWN, UNKNOWN
         return figures.wall_seconds, figures.cpu_seconds
 
-    def _figures(self, now: float, window: WindowInFlight | None = None) -> WindowProgress:
-        """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last.
-
-        Those of a window that is committed are made once.
-        """
-        window, shape = window or self.windows.oldest, self._shape
-        if window is None:
-            return WindowProgress(shape, Reports(shape, {}), None, shape.even, {}, ())
-        if window.figures is not None and not window.running:
+    def _figures(self, now: float, window: WindowInFlight) -> WindowProgress:
+        """The progress formulas, applied to a window as of `now`; once for one that is committed."""
+        if window.figures is not None:
             return window.figures
-        asked = self._asked
-        if asked is not None and asked[0] == now and asked[1] is window:
-            return asked[2]
-        reports = Reports(shape, window.operators)
+        shape, reports = self._shape, Reports(self._shape, window.operators)
         history, shares = self._averages.columns(shape)  # after the reports, which may name new ports
         if window.running:
-            ages = self._ages(now, window)
-            figures = WindowProgress(shape, reports, history, shares, ages, window.finished)
-            self._asked = now, window, figures
-            return figures
-        over = set(self._topology.containers)
+            ages = {one: min(max(0.0, now - at), self._timeout) for one, at in window.heartbeats.items()}
+            return WindowProgress(shape, reports, history, shares, ages, window.finished)
+        over = () if window.id < 0 else self._topology.containers
         window.figures = WindowProgress(shape, reports, None, shares, {}, over)
         return window.figures
 
-    def _ages(self, now: float, window: WindowInFlight) -> dict[int, float]:
-        """By container, the seconds since its last heartbeat, up to the timeout."""
-        return {
-            container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
-        }
-
     def _containers(self, figures: WindowProgress, now: float) -> list[ContainerProgressAnswer]:
-        """How far the containers are."""
-        silent, window = self._silent(figures, now), self.windows.oldest
-        heartbeats = {} if window is None else window.heartbeats
+        """How far the containers are. Silent is who works, and has sent no heartbeat for too long."""
+        heartbeats = self.windows.oldest.heartbeats
         ages = {container: max(0.0, now - at) for container, at in heartbeats.items()}
-        remaining = to_json(figures.by_container)
+        rows = zip(self._topology.containers, works_of(figures), to_json(figures.by_container), strict=True)
         return [
             {
                 "id": container,
                 "remainingSeconds": left,
                 "lastHeartbeatAgeSeconds": ages.get(container),
-                "silent": container in silent,
+                "silent": works and ages.get(container, 0.0) > self._timeout,
             }
-            for container, left in zip(self._topology.containers, remaining, strict=True)
+            for container, works, left in rows
         ]
 
     def _late_seconds(self, now: float) -> float:
@@ -545,7 +490,8 @@ class ProgressFold:
         waits, left = state.backlog.value, state.seconds.value
         late, as_of, ahead = self._late_seconds(now), source.backlog.as_of, source.taken_ahead
         usual = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * width
-        found = in_application(
+        found = by_rules(
+            APPLICATION,
             Situation(
                 samples=state.verdict,
                 schedule=schedule.verdict,
@@ -556,7 +502,7 @@ class ProgressFold:
                 nothing=waits == 0 and not ahead > 0,
                 waits=bool(waits),
                 starts=self.schedule.in_first_window,
-                silent=windows.oldest is None or not windows.oldest.heartbeats,
+                silent=not windows.oldest.heartbeats,
                 behind=self._is_behind(schedule),
                 flows=state.verdict in {Verdict.NOT_CATCHING_UP, Verdict.KEEPING_UP}
                 and not (source.late or late > 0.5 * width)
@@ -569,7 +515,7 @@ class ProgressFold:
                 and not source.late
                 and bool(waits)
                 and (left is None or left > width),
-            )
+            ),
         )
         return self._unless_settling(found, now)
 
@@ -587,7 +533,7 @@ class ProgressFold:
         """True if windows are under way, and for long nothing was committed and nothing has moved."""
         window = self.windows.oldest
         committed_at = self.windows.committed_at
-        if window is None or not window.running or (committed_at is None and not window.heartbeats):
+        if not window.running or (committed_at is None and not window.heartbeats):
             return False
         since = max(committed_at or -math.inf, window.began, self._progressed_at)
         allowed = max(STUCK_SECONDS, STUCK_WINDOWS * self._window_seconds)

@@ -78,13 +78,6 @@ def _active(report: RunningOperator | None) -> dict[str, int]:
     return {port: max(0, count) for port, count in report.active_produced.items()}
 
 
-def states_of(figures: WindowProgress) -> dict[int, str]:
-    """The state of each operator, by id."""
-    nodes = figures.shape.topology.operators
-    names = map(figures.reports.names.__getitem__, figures.states.tolist())
-    return {node.id: name for node, name in zip(nodes, names, strict=True)}
-
-
 def works_of(figures: WindowProgress) -> list[bool]:
     """Of each container, in order, whether an operator of it is not done."""
     rows = figures.shape.containers[figures.states != DONE]

@@ -240,9 +240,7 @@ class SourceLevel:
         return total(UNKNOWN if book is None else book.arrived(now) for book in books)
 
     def flush(self, at: float, done: Done) -> None:
-        """Make a sample of what committed windows have reported, if anything waits for it."""
-        if not self.waiting:
-            return
+        """Make a sample of what committed windows have reported."""
         self.waiting = False
         reports = [self.latest.get(one) for one in ([*self.latest] if self.whole else self.partitions)]
         consumed = [None if report is None else report.consumed for report in reports]

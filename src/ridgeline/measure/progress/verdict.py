@@ -1,8 +1,8 @@
 """The verdict on a source: evidence, and tables of rules of which the first one that fits says the word.
 
-`by_samples` follows the samples of a source. It remembers nothing but the verdict before. So the same
-evidence gives the same verdict, and a question changes nothing. `in_application` looks at the schedule of the
-windows beside it, where the samples say nothing or are old.
+`SAMPLES` are about the samples of a source. They remember nothing but the verdict before. So the same
+evidence gives the same verdict, and a question changes nothing. `APPLICATION` looks at the schedule of the
+windows beside them, where the samples say nothing or are old.
 
 The growth counts as 0 (`not catching up`) as soon as it is within 5 % of the drain rate. It also does within
 1.5 times its own standard error, which follows from the scatter of its samples. That ends when it is beyond
@@ -223,16 +223,7 @@ APPLICATION: tuple[Rule, ...] = (
 )
 
 
-def by_samples(evidence: Evidence) -> Verdict:
-    """The verdict on the samples of a source."""
-    return _first(SAMPLES, evidence)
-
-
-def in_application(situation: Situation) -> Verdict:
-    """The verdict on a source, once the application works for a while."""
-    return _first(APPLICATION, situation)
-
-
-def _first(rules: tuple[Rule, ...], known: Evidence | Situation) -> Verdict:
+def by_rules(rules: tuple[Rule, ...], known: Evidence | Situation) -> Verdict:
+    """The verdict of the first rule that fits."""
     word = next(word for fits, word in rules if fits(known))
     return word if isinstance(word, Verdict) else word(known)

@@ -32,7 +32,7 @@ _USUAL_WINDOWS = 10
 class WindowInFlight:
     """The reports of the present attempt at a window.
 
-    `began`: when it was planned, then when its attempt began, if one has `started`. `first_heartbeat_at`,
+    `id`: -1 before the first. `began`: when it was planned, then when its attempt began, if one has `started`. `first_heartbeat_at`,
     `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: what they did, once
     they are done. `heartbeats`: the times of the last ones, by container. `processes`: the container that
     each process works for. `finished`: containers that have ended their part. `figures`: the progress once it
@@ -58,6 +58,11 @@ class WindowInFlight:
     def running(self) -> bool:
         """True until it is committed."""
         return self.committed_at is None
+
+    def elapsed(self, now: float) -> float | None:
+        """For how long it has run, or did; None before the first."""
+        end = now if self.committed_at is None else self.committed_at
+        return None if self.id < 0 else max(0.0, end - self.began)
 
     @property
     def operators(self) -> dict[int, RunningOperator]:
@@ -120,10 +125,8 @@ class WindowsInFlight:
     def __init__(self, window_seconds: float) -> None:
         self.by_id: dict[int, WindowInFlight] = {}
         """The oldest first."""
-        self.oldest: WindowInFlight | None = None
-        """Of those under way, else the last one that was."""
-        self.last: WindowInFlight | None = None
-        """The last one that is committed."""
+        self.oldest = self.last = WindowInFlight(-1, 0.0, committed_at=0.0)
+        """Of those under way, else the last one that was; the last one that is committed."""
         self.committed_at: float | None = None
         self.committed_id: int | None = None
         """The last window that is committed, or was when the run began."""
@@ -139,7 +142,7 @@ class WindowsInFlight:
     @property
     def running(self) -> bool:
         """True while a window is under way."""
-        return self.oldest is not None and self.oldest.running
+        return self.oldest.running
 
     @property
     def attempted(self) -> list[int]:
@@ -207,14 +210,13 @@ class WindowsInFlight:
     def ended(self, *, failed: bool) -> None:
         """The run is over: windows under way count for nothing, unless the run failed in one."""
         self.by_id.clear()
-        if not failed and self.last is not None:
+        if not failed and self.committed_at is not None:
             self.oldest = self.last
 
     def clear(self) -> None:
         """The plan has changed: reports of the one before do not count."""
         for window in (self.oldest, *self.by_id.values()):
-            if window is not None:
-                window.clear()
+            window.clear()
 
     @property
     def usual_seconds(self) -> float:
@@ -248,10 +250,8 @@ class WindowSchedule:
         self.first: WindowPlanned | None = None
         """The run's first window."""
         self._newest: WindowPlanned | None = None
-        self._last: tuple[float, float] | None = None
-        """When the last window began, and how late."""
-        self._begun: float | None = None
-        """When the first window began: of seconds since 1970 a window's width is less than a rounding."""
+        self._late = 0.0
+        """How late the last window began."""
 
     def planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample."""
@@ -264,14 +264,9 @@ class WindowSchedule:
             usual = (event.window_id - before.window_id) * self._window_seconds
             self.forgiven_seconds += max(0.0, event.due - before.due - usual)
         self.first, self._newest = self.first or event, event
-        self.add(event.at, late + self.forgiven_seconds)
-
-    def add(self, at: float, late_seconds: float) -> None:
-        """A window has begun at `at`, that much later than scheduled."""
-        late = late_seconds if late_seconds > 0 else 0.0
-        self._last = (at, late)
-        self._begun = at if self._begun is None else self._begun
-        self._source.add(at, max(0.0, at - self._begun), late, basis=Basis.ESTIMATED)
+        self._late = late + self.forgiven_seconds
+        # Of seconds since 1970 a window's width is less than a rounding.
+        self._source.add(event.at, max(0.0, event.at - self.first.at), self._late, basis=Basis.ESTIMATED)
 
     @property
     def in_first_window(self) -> bool:
@@ -299,25 +294,24 @@ class WindowSchedule:
         over = last.window_id + math.floor((now - last.due + self.forgiven_seconds) / width) - 1
         return over, first.window_id - 1
 
-    def state(self, now: float, late_seconds: float, *, first_window: bool = False) -> BacklogState:
+    def state(self, now: float, late_seconds: float) -> BacklogState:
         """The lateness as a backlog in seconds at `now`, at which the next window is so late.
 
-        It is never `stuck`: a window that does not end falls behind. In the `first_window` it is `unknown`.
+        It is never `stuck`: a window that does not end falls behind. In the first one it is `unknown`.
         """
-        if self._last is None:
-            return BacklogState(UNKNOWN, UNKNOWN, None, None, None, Verdict.UNKNOWN)
-        at, late = self._last
-        state = self._source.state(at)
+        if self._newest is None:
+            return self._source.state(now)
+        late, state = self._late, self._source.state(self._newest.at)
         verdict, caught_up_at, current = state.verdict, state.caught_up_at, max(late, late_seconds)
         if verdict is Verdict.UNKNOWN and late <= KEEPS_UP_WINDOWS * self._window_seconds:
             verdict = Verdict.KEEPING_UP
         if current - late > LEAVES_WINDOWS * self._window_seconds:
             verdict, caught_up_at = Verdict.FALLING_BEHIND, None
-        if first_window:
+        if self.in_first_window:
             verdict = Verdict.UNKNOWN
         seconds = Estimate(current, Basis.ESTIMATED)
         end = None if caught_up_at is None else max(now, caught_up_at)
-        return BacklogState(seconds, seconds, None, None, end, verdict, oldest=seconds)
+        return BacklogState(seconds, seconds, None, None, end, verdict, seconds)
 
 
 def _progressed(report: RunningOperator, before: RunningOperator | None) -> bool:
