@@ -22,7 +22,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.region import IDS
 from ridgeline.regions.planning import PlannedRegion
-from ridgeline.regions.region_run import RegionRun, state_of
+from ridgeline.regions.region_run import RegionRun
 from ridgeline.stram.changes import EditPlan, What
 
 R = TypeVar("R", RegionRun, PlannedRegion)  # one that runs, or is about to
@@ -93,22 +93,14 @@ class JoinedChanges:
     def ask(self, what: What, by: str) -> AnyAsked:
         """Ask for a change; one that is of no region, or of several, is refused with the reason."""
         try:
-            regions = self._of(what)
+            runs = [region.running() for region in self._of(what)]
         except ChangeError as error:
-            return self._refuse(what, by, str(error))
-        found: list[Asked] = []
-        for region in regions:
-            run = region.run
-            if run is None or not region.is_running:
-                return self._refuse(what, by, _not_running(region))
-            found.append(run.changes.ask(what, by))
+            asked = self._own.ask(what, by)
+            self._own.take()
+            self._own.refuse(asked, str(error))
+            return asked
+        found = [run.changes.ask(what, by) for run in runs]
         return found[0] if len(found) == 1 else JoinedAsked(found)
-
-    def _refuse(self, what: What, by: str, reason: str) -> Asked:
-        asked = self._own.ask(what, by)
-        self._own.take()
-        self._own.refuse(asked, reason)
-        return asked
 
     def _of(self, what: What) -> Sequence[RegionRun]:
         """The regions that get a change. Raises ChangeError."""
@@ -221,9 +213,3 @@ def _known(region: RegionRun | PlannedRegion) -> set[_Name]:
     found = {_Name("stream", one.name) for one in logical.streams}
     found |= {_Name("operator", one.name) for one in logical.operators}
     return found | {_Name("operator", one.name) for one in logical.modules}
-
-
-def _not_running(region: RegionRun) -> str:
-    state = state_of(region).lower()
-    how = "has failed" if state == "failed" else "has not started" if state == "pending" else f"is {state}"
-    return f"region `{region.name}` {how}; start it first: `ridgeline regions APP --start {region.name}`"

@@ -13,11 +13,9 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import (
     OverviewAnswer,
 )
-from ridgeline.measure.answers.history import ApplicationHistoryAnswer
 from ridgeline.measure.answers.operators import StreamAnswer, streams_answer
 from ridgeline.measure.answers.progress import (
     ProgressAnswer,
-    SourceDetailAnswer,
 )
 from ridgeline.measure.answers.regions import QueueAnswer, RegionAnswer, RegionsAnswer, WaitingAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
@@ -203,14 +201,6 @@ def _joined_progress(watch: JoinedWatch, answers: Sequence[ProgressAnswer]) -> P
     return found
 
 
-def _joined_history(
-    watch: JoinedWatch, answers: Sequence[ApplicationHistoryAnswer]
-) -> ApplicationHistoryAnswer:
-    """The last hours of the windows of all regions, by time."""
-    found: ApplicationHistoryAnswer = sums.histories(answers, [view.name for view in watch.views])
-    return found
-
-
 class JoinedWatch(Watch):
     """The figures of all regions of a running application, each asked for its own. Thread-safe.
 
@@ -348,12 +338,16 @@ class JoinedWatch(Watch):
     latency = _asked(Watch.latency, of_window=True, join=_joined_latency)
     latencies = _asked(Watch.latencies)
     progress = _asked(Watch.progress, join=_joined_progress)
+    source = _asked(Watch.source, of=_by_operator)
     record_age = _asked(Watch.record_age, of=_by_operator)
     lines = _asked(Watch.lines, of=_by_operator, seconds=sums.greatest, operators=_most_time_first)
     own_metrics = _asked(Watch.own_metrics, of=_by_operator)
     metric_history = _asked(Watch.metric_history, of=_by_operator)
     operator_history = _asked(Watch.operator_history, of=_by_operator)
-    application_history = _asked(Watch.application_history, join=_joined_history)
+    application_history = _asked(
+        Watch.application_history,
+        join=lambda watch, answers: sums.histories(answers, [view.name for view in watch.views]),
+    )
     changes = _asked(Watch.changes, by="at")
     decisions = _asked(Watch.decisions, by="at")
     promises = _asked(Watch.promises, join=lambda _, answers: sums.promises(answers))
@@ -381,15 +375,6 @@ class JoinedWatch(Watch):
         for row in queues:
             row["kind"] = "queue"
         return [*own, *queues]
-
-    def source(self, name: str) -> SourceDetailAnswer:
-        """One source with its partitions."""
-        known = [source["operator"] for source in self.progress()["sources"]]
-        if name not in known:
-            raise KeyError(f"there is no source `{name}`; {did_you_mean(name, known)}")
-        [view] = _by_operator(self, name)
-        found: SourceDetailAnswer = view.source(name)
-        return found
 
     def watermarks(self) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back, across queues."""

@@ -68,7 +68,10 @@ class RegionRun:
     def running(self) -> ApplicationRun:
         """Its run. Raises ChangeError if it does not run."""
         if self.run is None or not self.is_running:
-            raise ChangeError(f"region `{self.name}` does not run; start it first")
+            state = state_of(self).lower()
+            how = {"failed": "has failed", "pending": "has not started"}.get(state, f"is {state}")
+            start = f"start it first: `ridgeline regions APP --start {self.name}`"
+            raise ChangeError(f"region `{self.name}` {how}; {start}")
         return self.run
 
     def start(self) -> None:

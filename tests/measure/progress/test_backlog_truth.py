@@ -8,6 +8,7 @@ import pytest
 from ridgeline.measure.progress.backlog import SourceBacklog
 from ridgeline.measure.progress.verdict import Verdict
 from support.depth import deep
+from support.measure.reports import add
 
 ARRIVALS = 100.0  # a second
 LONG_BEFORE, PAUSE, AFTER = 30.0, 5.0, 40.0
@@ -30,7 +31,7 @@ def run(capacity, window, noise, *, pause=PAUSE, reports=True, seed=0, after=AFT
         backlog += ARRIVALS * step * dice.uniform(1 - noise, 1 + noise)
         done = 0.0 if paused else min(backlog, capacity * step)
         consumed, backlog = consumed + done, backlog - done
-        source.add(at, consumed, backlog)
+        add(source, at, consumed, backlog)
         yield at, source.state(at), backlog, paused
 
 
@@ -107,7 +108,7 @@ def test_the_end_is_foretold_to_15_percent_also_while_a_restarted_run_warms_up(w
     for seed in range(5):
         dice, source = random.Random(seed), SourceBacklog(window_seconds=window)
         at, consumed, backlog = 0.0, 0.0, 12_000.0
-        source.add(at, consumed, backlog)
+        add(source, at, consumed, backlog)
         told = []
         while backlog > 2 * window * 700:
             step = window * dice.uniform(0.9, 1.3)
@@ -115,7 +116,7 @@ def test_the_end_is_foretold_to_15_percent_also_while_a_restarted_run_warms_up(w
             backlog += 400 * step * dice.uniform(0.9, 1.1)
             done = 700 * step * (1 - slower * 0.8**at) * dice.uniform(0.85, 1.15)
             consumed, backlog = consumed + done, backlog - done
-            source.add(at, consumed, backlog)
+            add(source, at, consumed, backlog)
             source.arrived(at, consumed + backlog)
             told.append((at, source.state(at).caught_up_at))
         end = at + backlog / 300

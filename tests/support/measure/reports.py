@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowReported
+from ridgeline.measure.progress.estimate import Basis, Estimate
 
 
 def _rows(table):
@@ -65,3 +66,8 @@ def changed(event, change):
     """The event with what `change` makes of its operators."""
     containers, operators = list(_containers(event)), list(map(change, _operators(event)))
     return WindowReported.of(event.at, event.window_id, containers, operators)
+
+
+def add(source, at, consumed, remaining, basis=Basis.EXACT, **more):
+    """Add a sample to the backlog of a source."""
+    source.add(at, consumed, Estimate(remaining, basis), **more)

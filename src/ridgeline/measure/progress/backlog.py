@@ -65,11 +65,6 @@ class Arrivals:
         self._times: list[float] = []
         self._amounts: list[float] = []
 
-    def clear(self) -> None:
-        """Forget all."""
-        self._times.clear()
-        self._amounts.clear()
-
     def add(self, at: float, consumed: float, arrived: float) -> None:
         """By then so much had arrived, and so much of it was consumed."""
         times, amounts = self._times, self._amounts
@@ -122,27 +117,33 @@ class SourceBacklog:
     def __init__(self, *, window_seconds: float, interval_seconds: float = 10.0) -> None:
         self._window = window_seconds
         self._interval = interval_seconds
-        self._samples = Samples(_LONG_INTERVALS * interval_seconds, interval_seconds / _SLICES, _FEWEST)
-        self._arrivals = Arrivals(interval_seconds)
+        self._begin()
         self._backlog = UNKNOWN
         self._as_of = -math.inf
-        self._consumed: float | None = None
         self._moved_at = -math.inf
         self._began_at = -math.inf
-        self._unjudged: tuple[float, bool] | None = None
-        """When the last sample came that is not judged yet, and whether a window was late then."""
-        self._trend: Trend | None = None
-        self._verdict = Verdict.UNKNOWN
+        self.late = False
+        """A window was late or would be as of the last sample."""
         self.fewest = 0.0
         """The most that a source which keeps up may have left, however little it drains in a window."""
+
+    def _begin(self) -> None:
+        """The source begins."""
+        interval = self._interval
+        self._samples = Samples(_LONG_INTERVALS * interval, interval / _SLICES, _FEWEST)
+        self._arrivals = Arrivals(interval)
+        self._consumed: float | None = None
+        self._trend: Trend | None = None
+        self._verdict = Verdict.UNKNOWN
+        self._unjudged = False
+        """The last sample counts, and is not judged yet."""
 
     def add(
         self,
         at: float,
         consumed: float | None,
-        remaining: float | None,
+        remaining: Estimate,
         *,
-        basis: Basis = Basis.EXACT,
         counts: bool = True,
         late: bool = False,
         restarted: bool = False,
@@ -152,38 +153,36 @@ class SourceBacklog:
         Args:
             at: STRAM's wall clock; samples that are older than the last one are ignored.
             consumed: Since the run's start; None if unknown.
-            remaining: None if unknown; infinite or negative if there is no end.
-            basis: Of `remaining`: `lower bound` if only a part of the source has reported.
+            remaining: Infinite if there is no end, a lower bound if only a part of the source has reported.
             counts: False for a sample that has no meaning for the trend: what arrives until the next window
                 is due waits in any application.
-            late: True while a window runs that is late or will be: then less may be left if the application
-                is to keep up.
+            late: True while a window runs that is late or will be: then the trend is another one than before,
+                and less may be left if the application is to keep up.
             restarted: The source has, so it is judged from its beginning.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
-        if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
-            remaining = min(_MOST, remaining) if remaining >= 0 else math.inf
         if not math.isfinite(at) or at < self._as_of:
             return
+        if late and not self.late:
+            self.restart(at)
         if not counts or self._samples.begins_slice(at):
             self._judge_last()
-        last = self._consumed
+        self.late = late
         if restarted:
-            self._judge_last()
-            self._samples.clear()
-            self._arrivals.clear()
-            self._verdict, last = Verdict.UNKNOWN, None
+            self._begin()
+        last = self._consumed
         if last is None or (consumed is not None and consumed > last * (1 + _ROUNDING)):
             self._moved_at = max(self._moved_at, at)
         self._as_of = at
         self._consumed = consumed if consumed is not None else last
-        self._backlog = Estimate(remaining, basis)
+        self._backlog = remaining
+        left = None if remaining.value is None or remaining.infinite else min(_MOST, remaining.value)
         if counts:
-            self._samples.add(Sample(at, consumed, None if self._backlog.infinite else self._backlog.value))
-            self._unjudged = at, late
-        elif self._backlog.value == 0 and basis is Basis.EXACT:
+            self._samples.add(Sample(at, consumed, left))
+            self._unjudged = True
+        elif remaining == NOTHING:
             self._verdict = Verdict.KEEPING_UP
-        elif self._verdict is Verdict.KEEPING_UP and (self._backlog.value or 0.0) > max(
+        elif self._verdict is Verdict.KEEPING_UP and (remaining.value or 0.0) > max(
             self.fewest, LEAVES_WINDOWS * self._window * (self._drain(self._trend) or 0.0)
         ):
             self._verdict = Verdict.UNKNOWN  # more waits than it was ever seen to work off in that time
@@ -195,17 +194,16 @@ class SourceBacklog:
 
     def _judge_last(self) -> None:
         """Note the verdict on the last sample that counts: once for all samples of a slice."""
-        if self._unjudged is not None:
+        if self._unjudged:
             self._trend, self._verdict = self._judged()
             if self._trend is not None and self._trend.changed:
                 self._samples.changed_at = self._trend.since
-            self._unjudged = None
+            self._unjudged = False
 
     def _judged(self) -> tuple[Trend | None, Verdict]:
         """The trend, and the verdict on the last sample. Changes nothing."""
-        if self._unjudged is None:
+        if not self._unjudged:
             return self._trend, self._verdict
-        at, late = self._unjudged
         trend = self._samples.trend(self._samples.since(self._began_at))
         drain, left = self._drain(trend), self._backlog
         evidence = Evidence(
@@ -214,8 +212,8 @@ class SourceBacklog:
             at_least=left.basis is Basis.LOWER_BOUND,
             a_window=self._window * (drain or 0.0),
             fewest=self.fewest,
-            late=late,
-            still=self._stuck(at),
+            late=self.late,
+            still=self._stuck(self._as_of),
             trend=trend,
             drain=drain,
             arrival=self._arrivals.rate(self._since(trend)),
@@ -305,7 +303,7 @@ class SourceBacklog:
 
     def _seconds(self, drain: float | None) -> Estimate:
         backlog = self._backlog
-        if backlog.value == 0 and backlog.basis is Basis.EXACT:
+        if backlog == NOTHING:
             return NOTHING
         if backlog.value is None or drain is None:
             return UNKNOWN

@@ -365,7 +365,7 @@ class ProgressFold:
         schedule = self.schedule.state(now, self._late_seconds(now))
         done = (
             self._done(now)
-            if self.windows.running and any(one.late for one in self._sources.values())
+            if self.windows.running and any(one.backlog.late for one in self._sources.values())
             else None
         )
         states = {name: source.state(now, done) for name, source in self._sources.items()}
@@ -505,14 +505,14 @@ class ProgressFold:
                 silent=not windows.oldest.heartbeats,
                 behind=self._is_behind(schedule),
                 flows=state.verdict in {Verdict.NOT_CATCHING_UP, Verdict.KEEPING_UP}
-                and not (source.late or late > 0.5 * width)
+                and not (source.backlog.late or late > 0.5 * width)
                 and ahead > 0
                 and (waits or 0.0) - ahead <= usual,
                 old=as_of is not None
                 and now - as_of > max(5.0, 2 * width)
                 and (windows.last_late or late > width),
                 unseen=windows.last_late
-                and not source.late
+                and not source.backlog.late
                 and bool(waits)
                 and (left is None or left > width),
             ),

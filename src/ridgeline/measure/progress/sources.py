@@ -132,7 +132,6 @@ class SourceLevel:
     """
     taken: float = 0.0
     """The records that windows have taken of a source that is asked, processed or not."""
-    late: bool = False
     window_ended: bool = True
     paced: bool = False
     """It holds back records that are not due: these are no backlog."""
@@ -254,7 +253,7 @@ class SourceLevel:
             return
         if self.whole:
             remaining = total(_amount(None if report is None else report.remaining) for report in reports)
-            self.backlog.add(at, counted, remaining.value, basis=remaining.basis, restarted=restarted)
+            self.backlog.add(at, counted, remaining, restarted=restarted)
             if counted is not None and remaining.value is not None:
                 self.backlog.arrived(at, counted + remaining.value)
         else:
@@ -276,7 +275,7 @@ class SourceLevel:
     @property
     def seen_late(self) -> bool:
         """True if windows are late, and its backlog was judged with what these hold."""
-        return self.late and self._is_followed(self._sampled_at)
+        return self.backlog.late and self._is_followed(self._sampled_at)
 
     def follow(self, at: float, done: Done) -> None:
         """A running window has reported: make a sample.
@@ -297,33 +296,9 @@ class SourceLevel:
             self._counted_at = at
         self._sampled_at = at
         consumed, remaining = self._amounts(at, done, by_now=done.late or not counts)
-        self._add(at, consumed, remaining, counts=counts, late=done.late, restarted=restarted)
+        self.backlog.add(at, consumed, remaining, counts=counts, late=done.late, restarted=restarted)
         as_of = min((book.at for book in self._books.values()), default=-math.inf)
         self.backlog.arrived(as_of, self._arrived(None).value)
-
-    def _add(
-        self,
-        at: float,
-        consumed: float | None,
-        remaining: Estimate,
-        *,
-        counts: bool,
-        late: bool,
-        restarted: bool = False,
-    ) -> None:
-        """Add a sample of it. The trend while windows are late is another one than before."""
-        if late and not self.late:
-            self.backlog.restart(at)
-        self.late = late
-        self.backlog.add(
-            at,
-            consumed,
-            remaining.value,
-            basis=remaining.basis,
-            counts=counts,
-            late=late,
-            restarted=restarted,
-        )
 
     def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
         """The records processed, and those that wait by now, or by when the source was asked last."""
@@ -353,7 +328,13 @@ class SourceLevel:
         """
         state = self.backlog.state(now)
         waits = state.backlog.value
-        if done is None or not self.late or not self._is_followed(now) or waits is None or math.isinf(waits):
+        if (
+            done is None
+            or not self.backlog.late
+            or not self._is_followed(now)
+            or waits is None
+            or math.isinf(waits)
+        ):
             return state
         _, remaining = self._amounts(now, done, by_now=True)
         if remaining.value is None:
@@ -382,7 +363,7 @@ class SourceLevel:
         left = event.held * (1.0 - done)
         remaining = Estimate(event.waiting + left, Basis.ESTIMATED if event.held > 0 else Basis.EXACT)
         counts = known and (late or self.window_ended)
-        self._add(event.at, event.taken - left, remaining, counts=counts, late=late)
+        self.backlog.add(event.at, event.taken - left, remaining, counts=counts, late=late)
         self.backlog.arrived(event.at, event.taken + event.waiting)
         self.window_ended = self.window_ended and not known
 

@@ -81,12 +81,6 @@ class Samples:
     def __getitem__(self, index: int) -> Sample:
         return self._samples[index]
 
-    def clear(self) -> None:
-        """Forget all."""
-        self._samples.clear()
-        self._noises.clear()
-        self.changed_at = -math.inf
-
     def begins_slice(self, at: float) -> bool:
         """True if a sample of this moment will stay beside the last one; else it will take its place."""
         return len(self._samples) < 2 or at - self._samples[-2].at >= self._slice  # noqa: PLR2004  its begin

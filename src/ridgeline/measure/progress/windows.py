@@ -20,7 +20,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import WindowProgress
-from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate
+from ridgeline.measure.progress.estimate import Basis, Estimate
 from ridgeline.measure.progress.verdict import KEEPS_UP_WINDOWS, LEAVES_WINDOWS, Verdict
 
 LATE_SHARE = 1.2
@@ -32,8 +32,8 @@ _USUAL_WINDOWS = 10
 class WindowInFlight:
     """The reports of the present attempt at a window.
 
-    `id`: -1 before the first. `began`: when it was planned, then when its attempt began, if one has `started`. `first_heartbeat_at`,
-    `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: what they did, once
+    `id`: -1 before the first. `began`: when it was planned, then when its attempt began, if one has
+    `started`. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: what they did, once
     they are done. `heartbeats`: the times of the last ones, by container. `processes`: the container that
     each process works for. `finished`: containers that have ended their part. `figures`: the progress once it
     is committed and does not change any more.
@@ -266,7 +266,7 @@ class WindowSchedule:
         self.first, self._newest = self.first or event, event
         self._late = late + self.forgiven_seconds
         # Of seconds since 1970 a window's width is less than a rounding.
-        self._source.add(event.at, max(0.0, event.at - self.first.at), self._late, basis=Basis.ESTIMATED)
+        self._source.add(event.at, max(0.0, event.at - self.first.at), Estimate(self._late, Basis.ESTIMATED))
 
     @property
     def in_first_window(self) -> bool:
