@@ -75,7 +75,7 @@ def test_a_window_that_hangs_breaks_its_latency_before_it_commits() -> None:
     assert keeping.on_window(Observation(1.0, {"store": 1.0}), at=1.0, wall=101.0)[0].kept
     assert keeping.tick(at=3.0, wall=103.0, overdue=1.9) == []
     (broken,) = keeping.tick(at=3.2, wall=103.2, overdue=2.1)
-    assert (broken.kept, broken.since, broken.figure) == (False, 103.2, 2.1)
+    assert (broken.kept, broken.at, broken.figure) == (False, 103.2, 2.1)
     assert keeping.states[1].kept, "which operator is late is not known yet"
 
 
@@ -101,7 +101,7 @@ def test_clocks_that_are_set_back_forget_nothing() -> None:
     keeping.on_window(Observation(9.0, {"store": 9.0}), at=100.0, wall=100.0)
     keeping.on_window(Observation(1.0, {"store": 1.0}), at=5.0, wall=5.0)
     assert keeping.states[0].kept is False
-    assert keeping.states[0].since == 100.0
+    assert keeping.states[0].at == 100.0
     keeping.on_window(Observation(1.0, {"store": 1.0}), at=16.0, wall=16.0)
     assert keeping.states[0].kept is True
 

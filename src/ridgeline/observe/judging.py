@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.policy import Promise
 from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.deciding.figures import PromiseState
 from ridgeline.measure.events import (
     ApplicationChanged,
-    PromiseChanged,
     RunEvent,
     WindowCommitted,
     WindowPlanned,
@@ -58,7 +57,7 @@ class Judge:
     def begin(self) -> None:
         """Report all promises, before the first window."""
         for state in self._keeping.states:
-            self._report(state, self._clock.wall())
+            self._observe(replace(state, at=self._clock.wall()))
 
     def apply(self, at: float, event: RunEvent) -> None:
         """Take what has happened at a time of the monotonic clock."""
@@ -105,41 +104,27 @@ class Judge:
                 seen.latency = self._watch.window_latencies(event.window_id)
             except KeyError:
                 _log.debug("window %d is not kept: the latency of operators is not known", event.window_id)
-        if "caught_up_within" in self._kinds:
-            seen.caught_up_in = _caught_up_in(self._watch.progress(), self._clock.wall())
-            self._looked = at
+        self._look(at)
         if self._paused:
             self._keeping.tick(at=at, wall=event.at, paused=True)
         for state in self._keeping.on_window(seen, at=at, wall=event.at):
-            self._report(state, event.at)
+            self._observe(state)
 
     def tick(self, at: float) -> None:
         """Judge without a window."""
-        looks = "caught_up_within" in self._kinds and self._through is not None and not self._paused
-        if looks and at - self._looked >= _LOOK_SECONDS:
-            self._looked = at
-            self._keeping.look(_caught_up_in(self._watch.progress(), self._clock.wall()))
+        if self._through is not None and not self._paused and at - self._looked >= _LOOK_SECONDS:
+            self._look(at)
         oldest = min(self._planned.values(), default=at)
         overdue = max(0.0, at - oldest - _HELD_SECONDS)
         wall = self._clock.wall()
         for state in self._keeping.tick(at=at, wall=wall, overdue=overdue, paused=self._paused):
-            self._report(state, wall)
+            self._observe(state)
 
-    def _report(self, state: PromiseState, at: float) -> None:
-        """Report a verdict."""
-        figure = state.figure if state.figure is not None and math.isfinite(state.figure) else None
-        self._observe(
-            PromiseChanged(
-                at,
-                state.name,
-                state.kind,
-                state.operator,
-                state.kept,
-                figure,
-                state.limit,
-                state.unit,
-            )
-        )
+    def _look(self, at: float) -> None:
+        """See how long it takes to catch up, if that is promised."""
+        if "caught_up_within" in self._kinds:
+            self._looked = at
+            self._keeping.look(_caught_up_in(self._watch.progress(), self._clock.wall()))
 
 
 def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:

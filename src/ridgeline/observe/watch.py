@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer, DecisionAnswer, MarkAnswer, PromiseAnswer
 from ridgeline.measure.answers.operators import (
@@ -17,7 +17,7 @@ from ridgeline.measure.answers.operators import (
     MetricsAnswer,
 )
 from ridgeline.measure.answers.progress import OutputAnswer
-from ridgeline.measure.deciding.figures import ApplicationFigures, Keys, PromiseState
+from ridgeline.measure.deciding.figures import ApplicationFigures, Keys
 from ridgeline.measure.deciding.period import application_figures
 from ridgeline.measure.events import (
     ApplicationEnded,
@@ -282,7 +282,6 @@ class Watch:
     def application_figures(
         self,
         seconds: float = 10.0,
-        promises: Sequence[PromiseState] = (),
         *,
         changing: bool = False,
         keys: Keys | None = None,
@@ -295,10 +294,8 @@ class Watch:
         that these share.
         """
         with self._settled() as figures:
-            now = self._now()
-            states = promises or [_promise_state(row) for row in figures.counts.promises.rows(now)]
             return application_figures(
-                figures, now, seconds, states, changing=changing, keys=keys, slots=slots, cores=cores
+                figures, self._now(), seconds, changing=changing, key_loads=keys, slots=slots, cores=cores
             )
 
     clocks = _asked(Measurement.clocks)
@@ -336,12 +333,3 @@ class Watch:
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
             )
-
-
-_OF_PROMISES = ("promise", "kind", "operator", "kept", "since", "figure", "limit", "unit")
-
-
-def _promise_state(row: PromiseAnswer) -> PromiseState:
-    """A promise as those see it who decide."""
-    values: Any = row
-    return PromiseState(*(values[name] for name in _OF_PROMISES))

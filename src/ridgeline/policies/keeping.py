@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ import numpy as np
 
 from ridgeline.api.policy import Promise
 from ridgeline.measure.age.histogram import Integers, Seconds
-from ridgeline.measure.deciding.figures import PromiseState
+from ridgeline.measure.events import PromiseChanged
 
 _PARTS = 1_000
 _WHOLE_SECONDS = 900.0
@@ -26,7 +27,6 @@ class Observation:
     tuples: dict[str, int] = field(default_factory=Counter)
     errors: dict[str, int] = field(default_factory=Counter)
     late: dict[str, int] = field(default_factory=Counter)
-    caught_up_in: float | None = None
     ages: Mapping[str, tuple[Seconds, Integers]] = field(default_factory=dict)
     """Ages of records in seconds, and how many records each is of."""
     entered: int = 0
@@ -37,7 +37,8 @@ class Keeping:
     """The promises of an application, judged at each commit, and by `tick` while nothing is committed.
 
     Periods are measured by a monotonic clock that stands still while the application pauses, and when it
-    is set back. `since` is of the wall clock. A promise that nothing speaks for or against is None.
+    is set back. Verdicts have the time of the wall clock. A promise that nothing speaks for or against is
+    None.
     """
 
     def __init__(self, promises: Sequence[Promise]) -> None:
@@ -50,7 +51,7 @@ class Keeping:
         self._active = 0.0
         self._last: float | None = None
 
-    def on_window(self, seen: Observation, *, at: float, wall: float) -> list[PromiseState]:
+    def on_window(self, seen: Observation, *, at: float, wall: float) -> list[PromiseChanged]:
         """Judge after a commit at `at` (monotonic) and `wall`; the promises that changed."""
         self._advance(at, paused=False)
         for one in self._kept:
@@ -59,7 +60,7 @@ class Keeping:
 
     def tick(
         self, *, at: float, wall: float, overdue: float = 0.0, paused: bool = False
-    ) -> list[PromiseState]:
+    ) -> list[PromiseChanged]:
         """Judge without a commit: the window under way has been waiting for `overdue` seconds."""
         self._advance(at, paused=paused)
         return [] if paused else self._judge(overdue, wall)
@@ -70,7 +71,7 @@ class Keeping:
             one.look(caught_up_in)
 
     @property
-    def states(self) -> list[PromiseState]:
+    def states(self) -> list[PromiseChanged]:
         """All promises as they were judged last, in the order in which they were given."""
         return [one.state for one in self._kept]
 
@@ -79,7 +80,7 @@ class Keeping:
             self._active += max(0.0, at - self._last)
         self._last = at
 
-    def _judge(self, overdue: float, wall: float) -> list[PromiseState]:
+    def _judge(self, overdue: float, wall: float) -> list[PromiseChanged]:
         return [one.state for one in self._kept if one.judge(self._active, overdue, wall)]
 
 
@@ -94,14 +95,14 @@ class _Kept:
         self._began: float | None = None
         self._newest: float | None = None
         names = promise.name, promise.kind, promise.operator
-        self.state = PromiseState(*names, None, None, None, promise.limit, promise.unit)
+        self.state = PromiseChanged(0.0, *names, None, None, promise.limit, promise.unit)
 
     def take(self, seen: Observation, at: float) -> None:
         """Take a window. An operator that is gone loses its past: another of its name begins without one."""
         kind = self.promise.kind
         if kind == "caught_up_within":
-            self._newest = seen.caught_up_in
-        elif (counted := self._counted(seen)) is None:
+            return
+        if (counted := self._counted(seen)) is None:
             self._windows.clear()
             self._of = self._count = 0
             self._began = self._newest = None
@@ -161,8 +162,8 @@ class _Kept:
             self._count -= count
         kept, figure = self._verdict(at, overdue)
         changed = kept is not self.state.kept
-        since = wall if changed else self.state.since
-        self.state = replace(self.state, kept=kept, since=since, figure=figure)
+        figure = figure if figure is None or math.isfinite(figure) else None
+        self.state = replace(self.state, at=wall if changed else self.state.at, kept=kept, figure=figure)
         return changed
 
     def _verdict(self, at: float, overdue: float) -> tuple[bool | None, float | None]:

@@ -11,28 +11,23 @@ from ridgeline.measure.age.record_age import place_order
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import BacklogAnswer, BottleneckAnswer, SourceAnswer
 from ridgeline.measure.deciding.capacity import bottleneck
-from ridgeline.measure.deciding.figures import ApplicationFigures, Keys, PromiseState, SourceFigures, Spread
+from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState, SourceFigures, Spread
 from ridgeline.measure.history.step import Slice
 
 if TYPE_CHECKING:
     from ridgeline.measure.measurement import Measurement
 
+_OF_PROMISES = ("promise", "kind", "operator", "kept", "since", "figure", "limit", "unit")
 _LATELY_SECONDS = 10.0, 3.0
 """Over so long it is said which operator is full: over the shorter time one that was not before."""
 
 
 def application_figures(
-    measurement: Measurement,
-    now: float,
-    seconds: float,
-    promises: Sequence[PromiseState] = (),
-    *,
-    keys: Keys | None = None,
-    **known: Any,
+    measurement: Measurement, now: float, seconds: float, **known: Any
 ) -> ApplicationFigures:
     """The figures of the last `seconds` seconds; of more than a minute only after `keep_figures`.
 
-    `keys`: of a run that counts them. `known`: as in `Watch.application_figures`.
+    `known`: as in `Watch.application_figures`.
     """
     sources, application = measurement.backlog(now)
     slices = measurement.deciding.slices()
@@ -42,8 +37,7 @@ def application_figures(
         late_seconds=slices[-1].step.last_late if slices else 0.0,
         metrics=_metrics(measurement),
         ages=_ages(measurement, now),
-        promises=promises,
-        key_loads=keys,
+        promises=[_promise(row) for row in measurement.counts.promises.rows(now)],
         **known,
     )
 
@@ -97,6 +91,11 @@ def _source(row: SourceAnswer) -> SourceFigures:
         verdict=str(row["verdict"]),
         unit=row["unit"],
     )
+
+
+def _promise(row: Any) -> PromiseState:
+    """A promise as those see it who decide."""
+    return PromiseState(*(row[name] for name in _OF_PROMISES))
 
 
 def _metrics(measurement: Measurement) -> Mapping[str, Mapping[str, Any]]:

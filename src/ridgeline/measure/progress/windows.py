@@ -33,10 +33,10 @@ class WindowInFlight:
     """The reports of the present attempt at a window.
 
     `id`: -1 before the first. `began`: when it was planned, then when its attempt began, if one has
-    `started`. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats. `ended`: what they did, once
-    they are done. `heartbeats`: the times of the last ones, by container. `processes`: the container that
-    each process works for. `finished`: containers that have ended their part. `figures`: the progress once it
-    is committed and does not change any more.
+    `started`. `first_heartbeat_at`, `last_heartbeat_at`: of this attempt. `reported`: operators as in
+    heartbeats. `ended`: what they did, once they are done. `heartbeats`: the times of the last ones, by
+    container. `processes`: the container that each process works for. `finished`: containers that have ended
+    their part. `figures`: the progress once it is committed and does not change any more.
     """
 
     id: int
