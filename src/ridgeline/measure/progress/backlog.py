@@ -156,7 +156,7 @@ class SourceBacklog:
             remaining: Infinite if there is no end, a lower bound if only a part of the source has reported.
             counts: False for a sample that has no meaning for the trend: what arrives until the next window
                 is due waits in any application.
-            late: True while a window runs that is late or will be: then the trend is another one than before,
+            late: True while a window runs that is late or will be. Then the trend is another one than before,
                 and less may be left if the application is to keep up.
             restarted: The source has, so it is judged from its beginning.
         """
