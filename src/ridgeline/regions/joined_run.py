@@ -51,13 +51,11 @@ def _logical(regions: Sequence[RegionRun], whole: Plan | None) -> LogicalPlan:
     """The logical plans of all regions, with what is of no region from the whole."""
     plans = [region.plan.logical for region in regions]
     base = plans[0] if whole is None else whole.logical
+    names = ["operators", "streams", "affinity", "given_up", *(["modules"] if whole is None else [])]
+    together: Any = {name: tuple(chain.from_iterable(map(attrgetter(name), plans))) for name in names}
     return replace(
         base,
-        operators=tuple(chain.from_iterable(plan.operators for plan in plans)),
-        streams=tuple(chain.from_iterable(plan.streams for plan in plans)),
-        modules=base.modules if whole is not None else tuple(chain.from_iterable(p.modules for p in plans)),
-        affinity=tuple(chain.from_iterable(plan.affinity for plan in plans)),
-        given_up=tuple(chain.from_iterable(plan.given_up for plan in plans)),
+        **together,
         listeners={name: who for plan in plans for name, who in plan.listeners.items()},
         regions=tuple(region.region for region in regions),
         region="",

@@ -8,11 +8,11 @@ from typing import Any
 from ridgeline.observe.watch import Watch
 from ridgeline.regions.region_run import RegionRun
 
-_ROWS = ("operators", "logical", "containers", "sources", "partitions", "path")
-"""The fields of answers that are lists of rows."""
-_PARTS = ("latency", "criticalPath", "recordAge", "progress", "window", "change")
-"""The fields of an overview that are answers, or rows."""
-_OF_ONE = {"operator", "container", "window", "change"}
+_ROWS = "operators", "logical", "containers", "sources", "partitions", "path"
+_PARTS = (*_ROWS, "latency", "criticalPath", "recordAge", "progress", "window", "change")
+"""The fields of answers that are answers, rows, or lists of rows."""
+_ROW = "operator"
+_OF_ONE = {_ROW, "container", "window", "change"}
 """Questions and fields of which the answer is a row."""
 _OF_ALL = {"summary", "promises"}
 """Questions whose rows are of the application: those of regions are joined."""
@@ -47,16 +47,8 @@ class RegionView:
         if question in _OF_ALL:
             return answer
         if isinstance(answer, list):
-            return [self._labelled("", {**one, "region": self.name}) for one in answer]
+            return [self._labelled(_ROW, one) for one in answer]
         if not isinstance(answer, dict):
             return answer
-        found = {**answer, "region": self.name} if question in _OF_ONE else {**answer}
-        for name in _ROWS:
-            if isinstance(found.get(name), list):
-                found[name] = [
-                    {**one, "region": self.name} if isinstance(one, dict) else one for one in found[name]
-                ]
-        for name in _PARTS:
-            if isinstance(found.get(name), dict):
-                found[name] = self._labelled(name, found[name])
-        return found
+        parts = {name: self._labelled(name, answer[name]) for name in _PARTS if name in answer}
+        return {**answer, **parts, **({"region": self.name} if question in _OF_ONE else {})}

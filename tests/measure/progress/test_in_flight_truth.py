@@ -240,7 +240,7 @@ def test_a_slot_that_is_lost_takes_back_what_was_taken():
 
 def test_an_answer_that_comes_late_makes_no_rate():
     """A process starts: what it said 5 s ago is read now, and 0.3 s later what it says now."""
-    source = SourceLevel((1,), SourceBacklog(window_seconds=1.0))
+    source = SourceLevel(SourceBacklog(window_seconds=1.0), (1,))
     source.report(1, 100.0, (0.0, 25_000.0), None, None)
     source.report(1, 100.3, (30_300.0, 0.0), None, None)
     assert source._arrived(106.0).value == 30_300

@@ -25,7 +25,7 @@ def run_windows(source: SourceLevel, begin: float, seconds: float, every: float,
 
 
 def test_what_has_stopped_to_arrive_is_not_assumed_to_come():
-    source = SourceLevel((1,), SourceBacklog(window_seconds=WINDOW))
+    source = SourceLevel(SourceBacklog(window_seconds=WINDOW), (1,))
     at = run_windows(source, 0.0, 20.0, WINDOW, 400.0)
     at = run_windows(source, at, 30.0, 0.4, 0.0)
     source.follow(at + 0.3, LATE)
@@ -35,7 +35,7 @@ def test_what_has_stopped_to_arrive_is_not_assumed_to_come():
 
 
 def test_what_arrives_while_a_window_runs_is_assumed_to_come_as_before():
-    source = SourceLevel((1,), SourceBacklog(window_seconds=WINDOW))
+    source = SourceLevel(SourceBacklog(window_seconds=WINDOW), (1,))
     at = run_windows(source, 0.0, 20.0, WINDOW, 400.0)
     source.follow(at + 5.0, LATE)
     assert source.state(at + 5.0, LATE).backlog.value == pytest.approx(2000.0, rel=0.01)

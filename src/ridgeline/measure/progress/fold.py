@@ -113,19 +113,13 @@ class ProgressFold:
         self._settling.begin()
         self._topology = topology
         self._shape = ProgressShape(topology)
-        inputs = [node for node in topology.operators if node.kind == "input"]
         known = {**self._former, **self._sources}
         self._sources = {}
-        for name in dict.fromkeys(node.name for node in inputs):
-            partitions = tuple(node.id for node in topology.partitions_of(name))
-            source = known.pop(name, None)
-            if source is None:
-                backlog = SourceBacklog(
-                    window_seconds=self._window_seconds, interval_seconds=self._interval_seconds
-                )
-                source = SourceLevel(partitions, backlog)
-            elif source.partitions != partitions:
-                source.repartition(partitions)
+        for name in dict.fromkeys(node.name for node in topology.operators if node.kind == "input"):
+            source = known.pop(name, None) or SourceLevel(
+                SourceBacklog(window_seconds=self._window_seconds, interval_seconds=self._interval_seconds)
+            )
+            source.repartition(tuple(node.id for node in topology.partitions_of(name)))
             self._sources[name] = source
         self._former = known
         self.windows.clear()

@@ -116,8 +116,8 @@ class SourceLevel:
     `backlog` follows their sum. It includes records that windows in flight have taken and not processed.
     """
 
-    partitions: tuple[int, ...]
     backlog: SourceBacklog
+    partitions: tuple[int, ...] = ()
     unit: str | None = None
     bytes: Estimate = UNKNOWN
     latest: dict[int, SourceProgress] = field(default_factory=dict)
@@ -254,8 +254,7 @@ class SourceLevel:
         if self.whole:
             remaining = total(_amount(None if report is None else report.remaining) for report in reports)
             self.backlog.add(at, counted, remaining, restarted=restarted)
-            if counted is not None and remaining.value is not None:
-                self.backlog.arrived(at, counted + remaining.value)
+            self.backlog.arrived(at, _sum(counted, remaining.value))
         else:
             self._sample(at, done, restarted=restarted)
 

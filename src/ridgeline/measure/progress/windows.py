@@ -134,7 +134,6 @@ class WindowsInFlight:
         """What is folded of each window once it is committed."""
         self.last_late = self.last_had_heartbeats = False
         """Of the last one: it took longer than its width; it took long enough for heartbeats."""
-        self._late_seconds = LATE_SHARE * window_seconds
         self._window_seconds = window_seconds
         self._took: deque[float] = deque(maxlen=_USUAL_WINDOWS)
         """Seconds of the last windows, trigger to commit."""
@@ -204,7 +203,7 @@ class WindowsInFlight:
         self.last_had_heartbeats = bool(window.heartbeats)
         took = event.at - window.planned
         self._took.append(took)
-        self.last_late = took > self._late_seconds
+        self.last_late = took > LATE_SHARE * self._window_seconds
         self.last, self.oldest = window, next(iter(self.by_id.values()), window)
 
     def ended(self, *, failed: bool) -> None:
