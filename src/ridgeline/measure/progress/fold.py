@@ -35,7 +35,7 @@ from ridgeline.measure.events import (
 from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import Reports, WindowProgress
-from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, greatest, total
+from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
 from ridgeline.measure.progress.rows import (
     finite,
     infinite,
@@ -340,16 +340,16 @@ class ProgressFold:
         `cpuRemainingSeconds` the sum over all operators, both without Spark's own work.
         `averageSecondsPerElement` of an input operator is per window.
         """
-        window, running = self.windows.oldest, self.windows.running
-        figures, elapsed = self._figures(now, window), window.elapsed(now)
+        window = self.windows.oldest
+        figures = self._figures(now, window)
         sources, application = self.backlog(now)
         return {
-            "windowId": None if elapsed is None else window.id,
-            "running": running,
-            "elapsedSeconds": elapsed,
+            "windowId": None if window.id < 0 else window.id,
+            "running": window.running,
+            "elapsedSeconds": window.elapsed(now),
             "operators": operator_rows(figures, window.operators),
             "containers": self._containers(figures, now),
-            "window": window_row(*self._left(figures, elapsed), elapsed, now if running else None),
+            "window": window_row(window, figures, now),
             "sources": sources,
             "application": application,
         }
@@ -366,16 +366,6 @@ class ProgressFold:
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         rows = [self._source_json(name, state, verdicts[name]) for name, state in states.items()]
         return rows, self._application_json(states, verdicts, schedule, now)
-
-    def _left(self, figures: WindowProgress, elapsed: float | None) -> tuple[Estimate, Estimate]:
-        """Seconds left, of the clock and of processors; unknown of a silent window that takes longer."""
-        window = self.windows.oldest
-        if not window.running:
-            return NOTHING, NOTHING
-        silent = not window.heartbeats and not window.ended
-        if silent and (elapsed or 0.0) > (figures.wall_seconds.value or 0.0):
-            return UNKNOWN, UNKNOWN
-        return figures.wall_seconds, figures.cpu_seconds
 
     def _figures(self, now: float, window: WindowInFlight) -> WindowProgress:
         """The progress formulas, applied to a window as of `now`; once for one that is committed."""

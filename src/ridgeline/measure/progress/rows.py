@@ -17,8 +17,9 @@ from ridgeline.measure.answers.progress import (
 )
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress.columns import DONE, WAITING, WindowProgress
-from ridgeline.measure.progress.estimate import Basis, Estimate
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate
 from ridgeline.measure.progress.estimated import BASES, Estimates, Numbers, chosen, nothing, totals
+from ridgeline.measure.progress.windows import WindowInFlight
 
 
 def operator_rows(
@@ -103,12 +104,16 @@ def _finite(values: Numbers) -> list[float | None]:
     return [value if value - value == 0 else None for value in values.tolist()]
 
 
-def window_row(
-    left: Estimate, cpu: Estimate, elapsed: float | None, now: float | None
-) -> WindowProgressAnswer:
-    """How far the window is; `now` is None if none runs. `left`, `cpu`: seconds, nothing if none runs."""
-    over = now is None and elapsed is not None
-    end = None if now is None or left.value is None or left.infinite else now + left.value
+def window_row(window: WindowInFlight, figures: WindowProgress, now: float) -> WindowProgressAnswer:
+    """How far the window is. What is left of a silent one that takes longer than expected is unknown."""
+    elapsed, left, cpu = window.elapsed(now), NOTHING, NOTHING
+    if window.running:
+        left, cpu = figures.wall_seconds, figures.cpu_seconds
+        silent = not window.heartbeats and not window.ended
+        if silent and (elapsed or 0.0) > (left.value or 0.0):
+            left = cpu = UNKNOWN
+    over = elapsed is not None and not window.running
+    end = None if not window.running or left.value is None or left.infinite else now + left.value
     return {
         "remainingSeconds": finite(left),
         "cpuRemainingSeconds": finite(cpu),

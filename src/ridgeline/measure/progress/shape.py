@@ -47,12 +47,11 @@ class ProgressShape:
         self.ports: dict[tuple[int, str], int] = {}
         self.owners: list[int] = []
         self.always: list[bool] = []
-        for place, node in enumerate(nodes):
+        for node in nodes:
             for port in (*node.outputs, *node.error_outputs):
-                self._add(node.id, place, port, always=True)
+                self.port(node.id, port, always=True)
         for stream in topology.streams:
-            if (stream.source, stream.source_port) not in self.ports:
-                self._add(stream.source, topology.places[stream.source], stream.source_port, always=False)
+            self.port(stream.source, stream.source_port)
         self.readers: dict[tuple[int, str], int] = {}
         self.depths = np.zeros(len(nodes), np.intp)
         for depth, rank in enumerate(topology.ranks):
@@ -60,19 +59,12 @@ class ProgressShape:
         self._streams()
         self.levels = tuple(self._levels())
 
-    def port(self, operator: int, name: str) -> int:
-        """The number of an output port; one that is new is added."""
-        found = self.ports.get((operator, name))
-        if found is None:
-            found = self._add(operator, self.topology.places[operator], name, always=False)
-        return found
-
-    def _add(self, operator: int, place: int, name: str, *, always: bool) -> int:
-        number = self.ports.setdefault((operator, name), len(self.owners))
-        if number == len(self.owners):
-            self.owners.append(place)
+    def port(self, operator: int, name: str, *, always: bool = False) -> None:
+        """Number an output port, if it is new."""
+        if (operator, name) not in self.ports:
+            self.ports[operator, name] = len(self.owners)
+            self.owners.append(self.topology.places[operator])
             self.always.append(always)
-        return number
 
     def _streams(self) -> None:
         """Number input ports. Note the ends of streams, and their shares as long as nothing else is known."""
