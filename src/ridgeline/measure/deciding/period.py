@@ -107,15 +107,10 @@ def _metrics(measurement: Measurement) -> Mapping[str, Mapping[str, Any]]:
 
 def _ages(measurement: Measurement, now: float) -> Mapping[str, Spread]:
     """The record ages of logical operators, where records were last seen there; of the oldest partition."""
-    oldest: dict[str, tuple[int, float, RecordAgeAnswer]] = {}
-    names = {node.id: node.name for node in measurement.topology.operators}
-    for row in measurement.record_age(now)["operators"]:
-        if row["p99Ms"] is None:
-            continue
-        name, rank = names[row["id"]], (place_order(row["at"]), row["p99Ms"])
-        if name not in oldest or rank > oldest[name][:2]:
-            oldest[name] = *rank, row
-    return {name: _spread(row) for name, (_, _, row) in oldest.items()}
+    by_id, rows = measurement.topology.by_id, measurement.record_age(now)["operators"]
+    known = [row for row in rows if row["p99Ms"] is not None]
+    known.sort(key=lambda row: (place_order(row["at"]), row["p99Ms"]))
+    return {by_id[row["id"]].name: _spread(row) for row in known}
 
 
 def _spread(row: RecordAgeAnswer) -> Spread:

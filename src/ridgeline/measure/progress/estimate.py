@@ -25,11 +25,7 @@ _RANK = {basis: rank for rank, basis in enumerate(Basis)}
 
 def weakest(bases: Iterable[Basis]) -> Basis:
     """The basis of what was computed from numbers with these: the weakest; `exact` if there are none."""
-    found = Basis.EXACT
-    for basis in bases:
-        if basis is not found and _RANK[basis] > _RANK[found]:
-            found = basis
-    return found
+    return max(bases, key=_RANK.__getitem__, default=Basis.EXACT)
 
 
 @dataclass(frozen=True, slots=True)

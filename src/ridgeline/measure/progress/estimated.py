@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate
+from ridgeline.measure.progress.estimate import Basis, Estimate
 
 Numbers = npt.NDArray[np.float64]
 Ranks = npt.NDArray[np.int8]
@@ -37,8 +37,7 @@ class Estimates(NamedTuple):
 
     def one(self, place: int) -> Estimate:
         """One of them by itself."""
-        value = float(self.value[place])
-        return UNKNOWN if value != value else Estimate(value, BASES[self.rank[place]])  # noqa: PLR0124  NaN
+        return Estimate(float(self.value[place]), BASES[self.rank[place]])
 
     @property
     def infinite(self) -> npt.NDArray[np.bool_]:

@@ -45,7 +45,7 @@ from ridgeline.measure.progress.rows import (
     works_of,
 )
 from ridgeline.measure.progress.shape import ProgressShape
-from ridgeline.measure.progress.sources import Done, SourceLevel
+from ridgeline.measure.progress.sources import Done, SourceLevel, amount
 from ridgeline.measure.progress.verdict import APPLICATION, EARLY, Situation, Verdict, by_rules, worst
 from ridgeline.measure.progress.windows import (
     LATE_SHARE,
@@ -532,16 +532,16 @@ class ProgressFold:
             raise KeyError(f"there is no source `{name}`; {did_you_mean(name, self._sources)}")
         partitions: list[SourcePartitionAnswer] = []
         for number, report in sorted(source.latest.items()):
-            node, left = self._topology.by_id.get(number), report.remaining
+            node, left = self._topology.by_id.get(number), amount(report.remaining)
             row: SourcePartitionAnswer = {
                 "id": number,
                 "operator": name if node is None or report.whole else node.title,
                 "consumed": report.consumed,
-                "remaining": None if left is None or left < 0 else left,
+                "remaining": finite(left),
                 "remainingBytes": report.remaining_bytes,
                 "windowId": report.window_id,
             }
-            if left is not None and left < 0:
+            if left.infinite:
                 row["infinite"] = True
             partitions.append(row)
         return {"operator": name, "unit": source.unit, "partitions": partitions, "position": None}
@@ -565,6 +565,6 @@ class ProgressFold:
             "problem": source.problem or None,
             "verdict": verdict.value,
         }
-        if infinite(state.seconds):
+        if state.seconds.infinite:
             found["infinite"] = True
         return found

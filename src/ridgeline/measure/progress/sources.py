@@ -243,7 +243,7 @@ class SourceLevel:
         self.waiting = False
         reports = [self.latest.get(one) for one in ([*self.latest] if self.whole else self.partitions)]
         consumed = [None if report is None else report.consumed for report in reports]
-        self.bytes = total(_amount(None if report is None else report.remaining_bytes) for report in reports)
+        self.bytes = total(amount(None if report is None else report.remaining_bytes) for report in reports)
         known = [value for value in consumed if value is not None]
         counted = sum(known) if len(known) == len(consumed) else None
         before, self._counted = self._counted, counted if counted is not None else self._counted
@@ -252,7 +252,7 @@ class SourceLevel:
         if at - self.asked_at <= ASKED_SECONDS:
             return
         if self.whole:
-            remaining = total(_amount(None if report is None else report.remaining) for report in reports)
+            remaining = total(amount(None if report is None else report.remaining) for report in reports)
             self.backlog.add(at, counted, remaining, restarted=restarted)
             self.backlog.arrived(at, _sum(counted, remaining.value))
         else:
@@ -314,7 +314,7 @@ class SourceLevel:
         arrived = self._arrived(at if by_now else None)
         if consumed is None or arrived.value is None:
             reports = [self.latest.get(one) for one in self.partitions]
-            return consumed, total(_amount(None if one is None else one.remaining) for one in reports)
+            return consumed, total(amount(None if one is None else one.remaining) for one in reports)
         if math.isinf(arrived.value):
             return consumed, arrived
         basis = arrived.basis if counted or arrived.basis is Basis.LOWER_BOUND else Basis.ESTIMATED
@@ -371,6 +371,6 @@ class SourceLevel:
         return backlog if self.unit == unit else None
 
 
-def _amount(value: float | None) -> Estimate:
+def amount(value: float | None) -> Estimate:
     """An amount as a source reports it: None is unknown, negative is infinite."""
     return UNKNOWN if value is None else Estimate(math.inf if value < 0 else value)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 
 from ridgeline.measure.answers.application import OverviewAnswer
-from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.windows import BlameStepAnswer, PathStepAnswer
 from ridgeline.measure.wording.units import about, duration
 from ridgeline.measure.wording.waiting import SHOWN, Phrase, joined, more, one_line, shown
@@ -76,23 +75,19 @@ def sink_ages(overview: OverviewAnswer) -> list[tuple[str, float]]:
     Where readers see results: published, else committed, else emitted.
     """
     outputs = {logical_name(row["operator"]) for row in overview["operators"] if row["kind"] == "output"}
-    found: dict[str, dict[str, float]] = {}
-    for row in overview["recordAge"]["operators"]:
-        age = _p99(row)
-        if age is not None and row["at"] in SEEN_AT:
-            places = found.setdefault(logical_name(row["operator"]), {})
-            places[row["at"]] = max(age, places.get(row["at"], age))
     queues = {row["writer"] for row in overview["progress"].get("queues", ())}
+    seen = [
+        (-SEEN_AT.index(row["at"]), row["p99Ms"], logical_name(row["operator"]))
+        for row in overview["recordAge"]["operators"]
+        if row["at"] in SEEN_AT and row["count"] and row["p99Ms"] is not None
+    ]
+    last = {name: (SEEN_AT[-place], age) for place, age, name in sorted(seen)}
     ages = {
-        name: next(places[place] for place in SEEN_AT if place in places)
-        for name, places in found.items()
-        if name not in queues and (set(places) != {"emit"} or name in outputs)
+        name: age
+        for name, (at, age) in last.items()
+        if name not in queues and (at != "emit" or name in outputs)
     }
     return sorted(ages.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _p99(row: RecordAgeAnswer) -> float | None:
-    return row["p99Ms"] if row["count"] else None
 
 
 def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phrase]:
