@@ -85,9 +85,10 @@ from ridgeline.measure.latency.line_times import LineTimes
 from ridgeline.measure.latency.since_start import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import Windows, WindowTimes, assemble
 from ridgeline.measure.marks import MarkFold
-from ridgeline.measure.moment import Doing, Moment, OperatorMoment
+from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.notices import MARKED
 from ridgeline.measure.own_metrics import OwnMetrics
+from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
@@ -629,9 +630,7 @@ class Measurement:
 
     def _doing(self, now: float) -> Doing:
         """The states of operators; none where no window runs."""
-        if not self._windows.attempted:
-            return _NOTHING
-        return Doing.of(self._progress.progress(self._working(now)))
+        return self._progress.doing(self._working(now)) if self._windows.attempted else _NOTHING
 
     def _moment(self, now: float, latency: LatencyAnswer | None = None, doing: Doing = _NOTHING) -> Moment:
         """State that the answers of one moment share, as far as they need it."""
@@ -654,7 +653,8 @@ class Measurement:
         """
         latency = self.latency(now) if latencies else self._latency.no_latency
         progress = self.progress(now)
-        doing = Doing.of(progress) if self._windows.attempted else _NOTHING
+        states = {row["id"]: row["state"] for row in progress["operators"]}
+        doing = Doing.of(states, progress["containers"]) if self._windows.attempted else _NOTHING
         moment = self._moment(now, latency, doing)
         return {
             "windowId": self._windows.committed_id,

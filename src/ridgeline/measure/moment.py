@@ -5,27 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.throughput import Throughput, Tuples
 from ridgeline.measure.status import ContainerStatus, Lately, OperatorStatus
 
 RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
 """The status of an operator in a running window, by the state that heartbeats report."""
-
-
-class Doing(NamedTuple):
-    """The states of operators by id, and the containers that work and have long said nothing."""
-
-    states: Mapping[int, str]
-    silent: frozenset[int]
-
-    @classmethod
-    def of(cls, progress: ProgressAnswer) -> Doing:
-        """As this answer says."""
-        silent = frozenset(row["id"] for row in progress["containers"] if row["silent"])
-        return cls({row["id"]: row["state"] for row in progress["operators"]}, silent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.measure.answers.progress import ContainerProgressAnswer
 from ridgeline.measure.events import RunningOperator
 from ridgeline.measure.progress.estimate import Estimate
 from ridgeline.measure.progress.estimated import (
@@ -528,3 +529,15 @@ def _fraction(done: Numbers, left: Numbers) -> Numbers:
 def _sum(given: Estimates) -> Estimate:
     """The sum of all of them."""
     return totals(np.zeros(len(given.value), np.intp), 1, given).one(0)
+
+
+class Doing(NamedTuple):
+    """The states of operators by id, and the containers that work and have long said nothing."""
+
+    states: Mapping[int, str]
+    silent: frozenset[int]
+
+    @classmethod
+    def of(cls, states: Mapping[int, str], containers: Iterable[ContainerProgressAnswer]) -> Doing:
+        """As these rows say."""
+        return cls(states, frozenset(row["id"] for row in containers if row["silent"]))

@@ -34,12 +34,13 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
-from ridgeline.measure.progress.columns import Reports, WindowProgress
+from ridgeline.measure.progress.columns import Doing, Reports, WindowProgress
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
 from ridgeline.measure.progress.rows import (
     finite,
     infinite,
     operator_rows,
+    states_of,
     to_json,
     window_row,
     works_of,
@@ -353,6 +354,11 @@ class ProgressFold:
             "sources": sources,
             "application": application,
         }
+
+    def doing(self, now: float) -> Doing:
+        """The states of operators in `progress`, and which containers are silent: much less work."""
+        figures = self._figures(now, self.windows.oldest)
+        return Doing.of(states_of(figures), self._containers(figures, now))
 
     def backlog(self, now: float) -> tuple[list[SourceAnswer], BacklogAnswer]:
         """The sources and the application in `progress`, without what operators have to do."""

@@ -79,6 +79,12 @@ def _active(report: RunningOperator | None) -> dict[str, int]:
     return {port: max(0, count) for port, count in report.active_produced.items()}
 
 
+def states_of(figures: WindowProgress) -> dict[int, str]:
+    """The state of each operator, by id."""
+    names = map(figures.reports.names.__getitem__, figures.states.tolist())
+    return dict(zip(figures.shape.topology.places, names, strict=True))
+
+
 def works_of(figures: WindowProgress) -> list[bool]:
     """Of each container, in order, whether an operator of it is not done."""
     rows = figures.shape.containers[figures.states != DONE]
