@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from ridgeline.api.columns.tuples import Tuples
 
 
-class Lent(NamedTuple):
-    """Time that one operator's callback has spent for another operator, in seconds; negative: the rest of it.
-
-    `operator`: the physical operator that it counts for. `estimated`: the time was divided, not measured.
-    """
-
-    operator: int
-    seconds: float
-    cpu_seconds: float
-    estimated: bool
-
-
 @dataclass(slots=True)
 class EngineSide:
     """`OperatorContext.engine`: what the engine sets in a context, and what it takes from it in each window.
@@ -51,9 +39,7 @@ class EngineSide:
         on_wake: Called by `wake`, in the thread that calls it.
         awake: `wake` was called, and the operator has not been polled since.
         handed_over: The values of `hand_over` since the last `take`.
-        on_failure: Makes the error to raise for one of a batch: port, the tuples, what was raised.
-        defers: The operator after it takes `PendingTuples`, and nothing else reads what goes between them.
-        lent: The time that the callbacks since the last `take` have spent for other operators.
+        defers: The only reader of what it emits is in its container, and takes `PendingTuples`.
         budget: Of an input: how many records all its partitions together may emit in the window.
         emitted: Returns how many it has emitted in the window.
         keeps_budget: It has asked for its budget in this window.
@@ -72,9 +58,7 @@ class EngineSide:
     handed_over: list[object] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     late: int = 0
-    on_failure: Callable[[str, Tuples, BaseException], BaseException] | None = None
     defers: bool = False
-    lent: list[Lent] = field(default_factory=list)
     budget: float = math.inf
     emitted: Callable[[], int] = lambda: 0
     keeps_budget: bool = False

@@ -209,8 +209,7 @@ class OperatorWindow:
     declares a lateness. `late`: records that came too late. `held_bytes`: size of the last windows that a
     slider keeps. `cpu_seconds`: processor time of the
     operator's thread in its callbacks. The rest of `compute_seconds` it slept, or others had the processor.
-    None: not known. `estimated`: it ran in one query with its neighbours, so both times are in part shares
-    of what the query took.
+    None: not known.
     """
 
     at: float
@@ -238,7 +237,6 @@ class OperatorWindow:
     watermark: WatermarkReading | None = None
     late: int = 0
     cpu_seconds: float | None = None
-    estimated: bool = False
     state_written: HostTime = 0.0
     write_seconds: float = 0.0
 

@@ -116,14 +116,12 @@ class RunTotals:
         labels = self._topology.labels
         tuples_in, tuples_out, errors, late, *_ = labels.sums(windows.counts.sum(axis=0))
         seconds = labels.reduced(np.maximum, np.nan_to_num(windows.compute)).sum(axis=0)
-        estimated = labels.reduced(np.maximum, np.nan_to_num(windows.estimated)).sum(axis=0)
         for place, title in enumerate(labels.names):
             row = self._rows[title]
             row["windows"] += len(windows)
             row["tuplesIn"] += int(tuples_in[place])
             row["tuplesOut"] += int(tuples_out[place])
             row["seconds"] += float(seconds[place])
-            row["estimated"] = row["estimated"] or bool(estimated[place])
             row["errors"] += int(errors[place])
             row["lateRecords"] += int(late[place])
 
@@ -192,7 +190,6 @@ def _empty(title: str) -> OperatorTotalsAnswer:
         "tuplesIn": 0,
         "tuplesOut": 0,
         "seconds": 0.0,
-        "estimated": False,
         "errors": 0,
         "windows": 0,
         "windowsDropped": 0,

@@ -77,7 +77,7 @@ def latencies_by_hand(topology, times, *, window_seconds=0.0, behind=0, lag=math
                 before = [*way, own_transfer(topology, times, node.container)]
             row = measured(own, slowest, ended[slowest], before)
         cpu = None if own.cpu_seconds is None else min(max(0.0, own.cpu_seconds), row[1])
-        found[node.id] = OperatorLatency(node.id, *row[:5], row[5] or own.estimated, row[6], cpu)
+        found[node.id] = OperatorLatency(node.id, *row, cpu)
     return found
 
 

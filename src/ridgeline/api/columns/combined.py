@@ -1,20 +1,16 @@
-"""What travels in place of tuples: partial results to be merged, and tuples that are still to be computed."""
+"""What travels in place of batches: partial results to be merged, and tuples whose batch is to be made."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import Microseconds, Positions, Times
-
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 
 Parts = tuple[Any, ...]
 _VALUE_BYTES = 12
@@ -143,43 +139,31 @@ class Combines(ABC):
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class PendingQuery(ABC):
-    """A computation of the columns of tuples from those of others, row by row."""
-
-    @abstractmethod
-    def make(self, source: Tuples) -> pa.RecordBatch:
-        """The batch for the tuples of `source`. Raises PendingError."""
-
-
 class PendingTuples(Tuples):
-    """A tuple for each of `source`, whose columns `query` computes when they are first asked for. Immutable.
+    """Tuples whose batch is made when it is first asked for. Immutable.
 
-    Only an operator whose method `takes_pending` gets them. Any other one gets a batch. `timed`: the tuples
-    have the times of `source`. `time_column`: the column of these tuples that has them, if one does.
+    Only an operator whose method `takes_pending` gets them: it reads `columns`, whose `arrow` is the batch.
+    Any other one gets a batch. A tuple was made of each of `source`; `timed`: it has its time. `time_column`:
+    the column of these tuples that has the times, if one does.
     """
 
-    __slots__ = ("_made", "_timed", "query", "source")
+    __slots__ = ("_made", "_size", "_timed", "columns", "source")
     _made: pa.RecordBatch | None
 
     def __init__(
-        self,
-        schema: Schema,
-        source: Tuples,
-        query: PendingQuery,
-        *,
-        timed: bool = False,
-        time_column: str | None = None,
+        self, schema: Schema, source: Tuples, columns: Any, *, timed: bool, time_column: str | None
     ) -> None:
         self.source = source
-        self.query: Any = query
+        self.columns = columns
         self._timed = timed
+        self._size = len(source)
         super().__init__(schema, None, None, time_column if timed else None)
 
     @property
     def _batch(self) -> pa.RecordBatch:
-        """The batch, which is computed now if it was not before."""
+        """The batch, which is made now if it was not before."""
         if self._made is None:
-            self._made = self.query.make(self.source)
+            self._made = self.schema.conform(self.columns.arrow)
         return self._made
 
     @_batch.setter
@@ -187,7 +171,7 @@ class PendingTuples(Tuples):
         self._made = batch
 
     def __len__(self) -> int:
-        return len(self.source)
+        return self._size
 
     @property
     def delivered(self) -> PendingTuples:
@@ -201,32 +185,20 @@ class PendingTuples(Tuples):
 
     @property
     def times(self) -> Times | None:
-        """The times of the tuples that these are made of; nothing is computed."""
+        """The times of the tuples that these are made of; no batch is made."""
         return self.source.times if self._timed else None
 
     def read_as(self, schema: Schema) -> Tuples:
         """The same tuples: who takes them as they are has a port of the same columns."""
-        return self if schema.arrow.equals(self.schema.arrow) else self._computed().read_as(schema)
+        return self if schema.arrow.equals(self.schema.arrow) else self._made_batch().read_as(schema)
 
     def take(self, indices: Positions) -> Tuples:
         """The tuples at these positions, in that order."""
-        return self._computed().take(indices)
+        return self._made_batch().take(indices)
 
-    def _computed(self) -> Tuples:
+    def _made_batch(self) -> Tuples:
         """The same as a batch."""
         return Tuples(self.schema, None, self.batch, self.time_column or self.times)
-
-
-class PendingError(Exception):
-    """A step of a query has failed; the cause says why.
-
-    `operator`: the operator whose step it is. `tuples`: what it got.
-    """
-
-    def __init__(self, operator: Operator, tuples: Tuples) -> None:
-        super().__init__("a step of a query has failed")
-        self.operator = operator
-        self.tuples = tuples
 
 
 def takes_pending(method: Method) -> Method:
@@ -235,17 +207,6 @@ def takes_pending(method: Method) -> Method:
     return method
 
 
-def hands_pending(method: Method) -> Method:
-    """Decorate one that emits `PendingTuples` where `OperatorContext.engine.defers` says so."""
-    vars(method)["hands_pending"] = True
-    return method
-
-
 def can_take_pending(method: object) -> bool:
     """True of a method that `takes_pending` has decorated."""
     return getattr(method, "takes_pending", False) is True
-
-
-def can_hand_pending(method: object) -> bool:
-    """True of a method that `hands_pending` has decorated."""
-    return getattr(method, "hands_pending", False) is True

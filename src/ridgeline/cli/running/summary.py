@@ -26,7 +26,7 @@ from ridgeline.measure.answers.application import (
 from ridgeline.measure.answers.windows import LatencyAnswer, WindowSummaryAnswer
 from ridgeline.measure.wording.sentence import sentence_of
 from ridgeline.measure.wording.times import STEPS
-from ridgeline.measure.wording.units import about, count, duration, milliseconds, plural
+from ridgeline.measure.wording.units import count, duration, milliseconds, plural
 from ridgeline.service.columns import Column, words
 from ridgeline.service.tables import warned
 
@@ -273,8 +273,7 @@ def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:
     slowest = max((row["seconds"] for row in rows), default=0.0) if len(rows) > 1 else None
 
     def spent(row: OperatorTotalsAnswer) -> Text:
-        text = about(duration(row["seconds"]), row.get("estimated"))
-        return Text(text, "bold" if row["seconds"] == slowest else "")
+        return Text(duration(row["seconds"]), "bold" if row["seconds"] == slowest else "")
 
     def per_window(row: OperatorTotalsAnswer) -> float:
         return row["seconds"] / max(1, row["windows"])
@@ -283,7 +282,7 @@ def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:
         words("operator", "operator"),
         *_TOTALS,
         Column("time", spent),
-        Column("per window", per_window, duration, keep=2, estimates=True),
+        Column("per window", per_window, duration, keep=2),
         *_FAULTS,
     )
     return drawn(columns, rows, width)

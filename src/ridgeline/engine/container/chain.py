@@ -2,22 +2,19 @@
 
 An operator and the only reader of its output make a chain if both take batches. Each of them sees the same
 callbacks with the same batches as if one ran after the other.
-
-Steps that follow each other may be computed as one query: each hands the next one `PendingTuples`, and the
-last one computes them for all. It says how much of its time was theirs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Timeline
-from ridgeline.api.columns.combined import can_hand_pending, can_take_pending
+from ridgeline.api.columns.combined import can_take_pending
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.context import Lent
 from ridgeline.api.operator import InputOperator
 from ridgeline.engine.exchange.outgoing import Emitted
 from ridgeline.engine.operator.controls import control_handlers
@@ -30,71 +27,43 @@ BATCH_ROWS = 4_096
 
 
 class Chain(NamedTuple):
-    """Operators that stand next to each other, with the route between each two.
-
-    `deferring`: the places of those that may leave it to the next one to compute what they emit.
-    """
+    """Operators that stand next to each other, with the route between each two."""
 
     operators: Sequence[OperatorRuntime]
     routes: Sequence[Route]
-    deferring: Sequence[int] = ()
 
     def relays(self, request: WindowRequest, delivered: Emitted) -> bool:
         """True if the first operator has several batches, and nothing else has or reads what goes between."""
         if not self.routes:
             return False
-        parts = self._parts(delivered)
+        head = self.operators[0].spec
+        parts = [part for port in head.inputs for part in delivered.get((head.id, port), ())]
         return (
             len(parts) > 1
             and sum(map(len, parts)) >= BATCH_ROWS * len(parts)
-            and self._is_closed(request, delivered)
+            and not any((route.source, route.source_port) in request.samples for route in self.routes)
+            and not any((route.sink, route.sink_port) in delivered for route in self.routes)
         )
-
-    def defers(self, request: WindowRequest, delivered: Emitted) -> bool:
-        """True if some of its operators leave it to the next one to compute what they emit in this window."""
-        return (
-            bool(self.deferring)
-            and any(map(len, self._parts(delivered)))
-            and self._is_closed(request, delivered)
-        )
-
-    def _parts(self, delivered: Emitted) -> list[Tuples]:
-        """The tuples that have come for the first operator."""
-        head = self.operators[0].spec
-        return [part for port in head.inputs for part in delivered.get((head.id, port), ())]
-
-    def _is_closed(self, request: WindowRequest, delivered: Emitted) -> bool:
-        """True if nothing else has or reads what goes between its operators."""
-        return not any(
-            (route.source, route.source_port) in request.samples for route in self.routes
-        ) and not any((route.sink, route.sink_port) in delivered for route in self.routes)
-
-    def pieces(self) -> list[Chain]:
-        """It without the links that only hand batches on: operators alone, and those that defer together."""
-        found: list[Chain] = []
-        begin = 0
-        for place in range(len(self.operators)):
-            if place not in self.deferring:
-                deferring = tuple(range(place - begin))
-                found.append(Chain(self.operators[begin : place + 1], self.routes[begin:place], deferring))
-                begin = place + 1
-        return found
 
 
 class Chains:
-    """The chains of a container."""
+    """The chains of a container. Operators defer to the next one of their chain where that takes it."""
 
     def __init__(self, spec: ContainerSpec, operators: Mapping[int, OperatorRuntime]) -> None:
-        self._chains = [(chain, chain.pieces()) for chain in chains(spec, operators)]
+        self._chains = chains(spec, operators)
+        for runtime in operators.values():
+            runtime.context.engine.defers = False
+        for chain in self._chains:
+            for producer, consumer in pairwise(chain.operators):
+                handlers = list(consumer.instance.handlers.values())
+                producer.context.engine.defers = len(producer.outputs) == 1 and all(
+                    can_take_pending(handler) for _, handler in handlers
+                )
 
     def turns(self, request: WindowRequest, delivered: Emitted) -> Iterator[tuple[Chain, bool]]:
         """The chains of a window in their order, each when those before have run; True: it is a `Relay`."""
-        for chain, pieces in self._chains:
-            if chain.relays(request, delivered):
-                yield chain, True
-            else:
-                for piece in pieces:
-                    yield piece, piece.defers(request, delivered)
+        for chain in self._chains:
+            yield chain, chain.relays(request, delivered)
 
 
 class Ran(NamedTuple):
@@ -120,25 +89,7 @@ def chains(spec: ContainerSpec, operators: Mapping[int, OperatorRuntime]) -> lis
         else:
             found[-1][0].append(runtime)
             found[-1][1].append(route)
-    return [_chain(*parts) for parts in found]
-
-
-def _chain(operators: Sequence[OperatorRuntime], routes: Sequence[Route]) -> Chain:
-    """A chain, with those of its operators that may defer."""
-    deferring = [
-        place
-        for place, route in enumerate(routes)
-        if can_hand_pending(_handler(operators[place]))
-        and can_take_pending(_handler(operators[place + 1]))
-        and list(operators[place].outputs) == [route.source_port]
-    ]
-    return Chain(operators, routes, tuple(deferring))
-
-
-def _handler(runtime: OperatorRuntime) -> object:
-    """The method of its only input port; None if it has several."""
-    handlers = list(runtime.instance.handlers.values())
-    return handlers[0][1] if len(handlers) == 1 else None
+    return [Chain(*parts) for parts in found]
 
 
 def _link(spec: ContainerSpec, producer: OperatorRuntime, consumer: OperatorRuntime) -> Route | None:
@@ -183,14 +134,11 @@ class Relay:
         self._turn = 0
         self._timeline = timeline
         self._ended: dict[int, tuple[OperatorReport, dict[str, list[Tuples]]]] = {}
-        self._places = {runtime.spec.id: place for place, runtime in enumerate(chain.operators)}
-        self._charged: dict[int, bool] = {}
-        """The places that others have spent time for, or that have for others; True: some of it estimated."""
         self._steps: list[Generator[None, None, tuple[OperatorReport, dict[str, list[Tuples]]]]] = []
 
     def run(self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]]) -> list[Ran]:
         """Run the window; `inputs`: those of the first operator. Raises what `OperatorRuntime.run` raises."""
-        operators, routes, deferring = self._chain
+        operators, routes = self._chain
         self._steps = [
             runtime.steps(
                 request,
@@ -199,8 +147,6 @@ class Relay:
             )
             for place, runtime in enumerate(operators)
         ]
-        for place in deferring:
-            operators[place].context.engine.defers = True
         try:
             for place in range(len(operators)):
                 self._begin_turn(place)
@@ -210,14 +156,7 @@ class Relay:
         finally:
             for steps in self._steps:
                 steps.close()
-            for runtime in operators:
-                runtime.context.engine.defers = False
-                runtime.context.engine.take("lent")  # what a failed attempt left
         self._begin_turn(0)
-        for place, estimated in self._charged.items():
-            window = self._ended[place][0].window
-            operators[place].running.report(window)
-            window.estimated = estimated
         return [
             Ran(*self._ended[place], None if place else self._began, math.fsum(self._seconds[place + 1 :]))
             for place in range(len(operators))
@@ -247,16 +186,7 @@ class Relay:
         except StopIteration as end:
             self._ended[place] = end.value
             return False
-        for lent in self._chain.operators[place].context.engine.take("lent"):
-            self._charge(lent)
         return True
-
-    def _charge(self, lent: Lent) -> None:
-        """Count time for the operator that it was spent for."""
-        place = self._places[lent.operator]
-        self._chain.operators[place].running.charge(lent.seconds, lent.cpu_seconds)
-        self._seconds[place] += lent.seconds
-        self._charged[place] = self._charged.get(place, False) or lent.estimated
 
     def _begin_turn(self, place: int) -> None:
         """An operator continues: time counts as its own from now."""

@@ -8,7 +8,7 @@ from operator import length_hint
 
 import numpy as np
 
-from ridgeline.api.columns.combined import Combined, PendingError
+from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples, concatenate
 from ridgeline.api.errors import RidgelineError, shorten
@@ -112,9 +112,8 @@ class Delivery:
         with inheriting_times(inheriting, processing), instance.running.part(port, len(tuples), None):
             try:
                 handler(tuples.delivered)
-            except BaseException as error:  # noqa: BLE001  raised again, with the operator's name
-                cause = error.__cause__ if isinstance(error, PendingError) else error
-                raise instance.batch_failure(port, tuples, error) from cause
+            except BaseException as error:
+                raise instance.batch_failure(port, tuples, error) from error
             finally:
                 instance.context.engine.batch = None
 

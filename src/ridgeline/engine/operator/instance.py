@@ -12,7 +12,7 @@ import pyarrow as pa
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.cells.cell import StateCell
 from ridgeline.api.cells.per_instance import OWN
-from ridgeline.api.columns.combined import Combined, PendingError
+from ridgeline.api.columns.combined import Combined
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
@@ -132,7 +132,6 @@ class Instance:
         """By input port: whether it takes batches, and the method."""
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
         context.engine.on_expected = self.running.expect
-        context.engine.on_failure = self.batch_failure
         self.undeclared = Undeclared(self.operator)
         self.handed_on: list[Times] = []
         """The times of what was handed on before the window's end, of an operator that makes a watermark."""
@@ -212,14 +211,7 @@ class Instance:
         )
 
     def batch_failure(self, port: str, tuples: Tuples, error: BaseException) -> BaseException:
-        """As `failure`, of a batch: it names the tuple, or the first of several.
-
-        An error of a step whose columns were computed by a later one is a failure of that step.
-        """
-        if isinstance(error, PendingError):
-            named = error.operator.context.engine.on_failure
-            if named is not None and error.__cause__ is not None:
-                return named(port, error.tuples, error.__cause__)
+        """As `failure`, of a batch: it names the tuple, or the first of several."""
         first = shorten(tuples.rows[0]) if len(tuples) else "none"
         text = first if len(tuples) == 1 else f"one of a batch of {len(tuples)}, the first being {first}"
         return self.failure(f"process_batch of port {port}", error, text)

@@ -139,16 +139,6 @@ class Running:
         window.compute_seconds, window.end_seconds = self.compute_seconds, self.end_seconds
         window.cpu_seconds = self._cpu
 
-    def charge(self, seconds: float, cpu_seconds: float) -> None:
-        """Add the time that another operator has spent for this one; negative: that it spent for others.
-
-        No callback of it runs.
-        """
-        self._spent = (self._spent[0] + seconds, None)
-        self._cpu += cpu_seconds
-        if self._end_begun is not None:
-            self._end_begun += seconds
-
     def ending(self) -> None:
         """All tuples are processed: `end_window` is called next."""
         self._end_begun = self.compute_seconds

@@ -99,7 +99,6 @@ class OperatorTotalsAnswer(TypedDict):
     tuplesIn: Annotated[int, "Tuples in, over all partitions."]
     tuplesOut: Annotated[int, "Tuples out, over all partitions."]
     seconds: Annotated[float, "Compute time: of each window, that of the slowest partition."]
-    estimated: Annotated[bool, "True if some of `seconds` are shares of a query that several steps are."]
     errors: Annotated[int, "Tuples emitted at error ports or left out."]
     windows: Annotated[int, "Windows of the run since it was planned."]
     windowsDropped: Annotated[int, "Windows that a partition lost, with `AT_MOST_ONCE`."]

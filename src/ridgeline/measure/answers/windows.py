@@ -36,8 +36,7 @@ class OperatorLatencyAnswer(PhysicalNameAnswer, LatencyTimesAnswer, TypedDict):
     windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
     estimated: Annotated[
         bool,
-        "True if no upstream had reported: then `windowsBehind` times the window's width. Also if it is a "
-        "step of a common query: then its times are in part shares of what that took.",
+        "True if no upstream had reported: then `windowsBehind` times the window's width.",
     ]
 
 

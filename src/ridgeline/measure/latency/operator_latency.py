@@ -25,9 +25,8 @@ class Latencies:
     is how long the operator held its container: callbacks, decoding, encoding, and of the first one restoring
     state. Cpu is the processor time of the compute.
     `upstream`: the place of the slowest of those that each reads from, -1 for none. `estimated`: windows
-    behind times the width of a window, since no upstream had reported. Or the operator ran in one query with
-    others, so its time is in part a share. `clamped`: it ended before its upstream, so the clocks disagree
-    and the latency was taken as 0.
+    behind times the width of a window, since no upstream had reported. `clamped`: it ended before its
+    upstream, so the clocks disagree and the latency was taken as 0.
     """
 
     figures: Figures
@@ -99,7 +98,7 @@ def latencies(
     return Latencies(
         found.swapaxes(0, 1),
         np.where(measured, slowest, -1),
-        estimated | (windows.estimated == 1.0),
+        estimated,
         measured & late & (ended < upstream_ended),
     )
 

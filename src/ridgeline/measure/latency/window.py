@@ -85,7 +85,7 @@ class Count:
 
 
 _OF_OPERATORS = (
-    *("began", "ended", "compute_seconds", "cpu_seconds", "estimated"),
+    *("began", "ended", "compute_seconds", "cpu_seconds"),
     *("tuples_in", "tuples_out", "errors", "late", "state_bytes"),
 )
 """What is read of operators: times, then those of `Count`."""
@@ -95,8 +95,8 @@ _OF_CONTAINERS = ("ready", "began", "restored", "ran", "written", "sent")
 class Windows:
     """Windows of one plan as arrays: by window, then by operator or container, all on STRAM's clock.
 
-    NaN is what is not known: it has not reported. Of operators: `began`, `ended`, `compute`, `cpu` and
-    `estimated` (1: yes); `counts` has the rows of `Count` before the operators, 0 where nothing is known.
+    NaN is what is not known: it has not reported. Of operators: `began`, `ended`, `compute` and
+    `cpu`; `counts` has the rows of `Count` before the operators, 0 where nothing is known.
     Of containers: `came`, `turned` (its turn began), `restored`, `ran`, `written` and `sent` (messages).
     """
 
@@ -105,9 +105,9 @@ class Windows:
         reported = [one.reported for one in times]
         operators = _Rows([one.operators for one in reported], topology.ids, "operator")
         found = operators.columns(_OF_OPERATORS, len(times))
-        self.began, self.ended, self.compute, self.cpu, self.estimated = found[:5]
+        self.began, self.ended, self.compute, self.cpu = found[:4]
         reports = ~np.isnan(self.ended)
-        self.counts = np.nan_to_num([*found[5:], reports]).swapaxes(0, 1)
+        self.counts = np.nan_to_num([*found[4:], reports]).swapaxes(0, 1)
         self._containers = _Rows(
             [one.containers for one in reported], topology.ids_of_containers, "container"
         )

@@ -69,14 +69,14 @@ OPERATORS = (
     _of_operator(
         "operator_compute_seconds_total",
         "Time in an operator's own callbacks, that of a running window included as far as heartbeats "
-        "report it. Of expression steps in one query, an estimated share of its time.",
+        "report it.",
         "A rate near 1 is an operator that is always busy: partition it.",
         aliases=("Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
         read=_compute,
     ),
     _of_operator(
         "operator_cpu_seconds_total",
-        "Processor time of an operator's own callbacks in committed windows; of steps of one query a share.",
+        "Processor time of an operator's own callbacks in committed windows.",
         "Far below the compute time, it waits for something outside, or others have the processor.",
         aliases=("Apex `cpuPercentageMA`",),
         read=partial(_total, "cpu"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.columns.holding import held
@@ -24,8 +24,9 @@ from ridgeline.operators.frames._expressions import (
     searched,
     tree,
 )
+from ridgeline.operators.frames._held import Held, Layout, Stage
 from ridgeline.operators.frames._nulls import never_null
-from ridgeline.operators.frames._types import array_of, frame_of, readable, type_of
+from ridgeline.operators.frames._types import readable, type_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,12 +57,11 @@ class Plan:
         self.expressions: list[pl.Expr] = []
         self.functions: dict[str, Callable[[Any], Any]] = {}
         self.needed: list[str] = []
-        self.roots: dict[str, tuple[str, ...]] = {}
-        """By column that polars computes, the columns of the input that it is made of."""
         self.dtypes: dict[str, Any] = {}
         """By column that polars computes, its type there."""
-        self.query: tuple[Any] | None = None
-        """The query that begins with it, or None, once that is known."""
+        self.whole = False
+        """It reads batches: functions need tuples, and what makes several columns depends on all of them."""
+        self._stage: tuple[Layout, Stage] | None = None
         self._faults: list[str] = []
         self._empty: Any = None
 
@@ -82,7 +82,7 @@ class Plan:
             raise SchemaError("; ".join(self._faults))
         return pa.schema([made.field for made in self.made])
 
-    @property
+    @cached_property
     def passed(self) -> dict[str, str | None]:
         """By column of the result the one of the input that it is, None for one that is computed."""
         return {made.field.name: made.source for made in self.made}
@@ -123,6 +123,7 @@ class Plan:
                 return
             self.made.append(Made(field, None))
             self.functions[name] = function
+            self.whole = True
 
     def keep_others(self) -> None:
         """Pass all columns on; those that were added stand in the place of equal names, then the others."""
@@ -153,9 +154,8 @@ class Plan:
             self.made.append(Made(pa.field(name, type_of(dtype, name), nullable=nullable), None))
         self.expressions.append(expression)
         self.dtypes |= found
-        roots = self.roots_of(expression)
-        self.roots |= dict.fromkeys(found, tuple(roots))
-        self.needed += [one for one in roots if one not in self.needed]
+        self.whole = self.whole or expression.meta.has_multiple_outputs()
+        self.needed += [one for one in self.roots_of(expression) if one not in self.needed]
 
     def types_of(self, expression: pl.Expr) -> dict[str, Any]:
         """The columns that an expression makes, with polars' types.
@@ -209,24 +209,21 @@ class Plan:
         """True if the column is passed on under its name."""
         return any(made.source == name == made.field.name for made in self.made)
 
-    def run(self, batch: pa.RecordBatch, *, alone: bool = False) -> pa.RecordBatch:
-        """The result of a batch, row by row. Raises what polars raises. `alone`: see `compute`."""
-        computed: dict[str, pa.Array] = {}
-        if self.expressions:
-            computed = compute(batch, self.needed, self.expressions, alone=alone)
-        if self.functions:
-            rows = self.tuples.decode(batch)
-            kinds = {made.field.name: made.field.type for made in self.made}
-            for name, function in self.functions.items():
-                computed[name] = pa.array([function(row) for row in rows], kinds[name])
+    def run(self, held: Held) -> Held:
+        """The columns of the result, row by row. Raises what polars raises."""
+        if self._stage is None or self._stage[0] is not held.layout:
+            self._stage = held.layout, Stage.of(held.layout, self)
+        made = held.after(self._stage[1])
+        if not self.functions:
+            return made
+        rows = self.tuples.decode(held.batch)
         arrays = [
-            computed[made.field.name] if made.source is None else batch.column(made.source)
-            for made in self.made
+            pa.array([self.functions[field.name](row) for row in rows], field.type)
+            if field.name in self.functions
+            else made.column(field.name)
+            for field in (one.field for one in self.made)
         ]
-        names = [made.field.name for made in self.made]
-        if not arrays:  # a batch without columns must know how many rows it has
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
-        return pa.RecordBatch.from_arrays(arrays, names)
+        return Held.of(pa.RecordBatch.from_arrays(arrays, list(self.passed)))
 
 
 def columns_of(schema: Schema) -> pa.Schema:
@@ -239,30 +236,6 @@ def columns_of(schema: Schema) -> pa.Schema:
         return schema.arrow
     optional = optional_columns(schema)
     return pa.schema([field.with_nullable(field.name in optional) for field in schema.arrow])
-
-
-def compute(
-    batch: pa.RecordBatch, needed: Sequence[str], expressions: Sequence[pl.Expr], *, alone: bool = False
-) -> dict[str, pa.Array]:
-    """The columns that expressions make of a batch, a value for each row.
-
-    `alone`: in the thread that asks, one expression after the other.
-    """
-    if not needed:  # constants need no columns, and make one row
-        made = imported().select(expressions)
-    elif alone:
-        made = frame_of(batch.select(needed)).select_seq(expressions)
-    else:
-        made = frame_of(batch.select(needed)).select(expressions)
-    arrays = {name: array_of(made[name]) for name in made.columns}
-    if made.height not in (1, len(batch)):
-        raise ValueError(
-            f"expressions made {made.height} rows of {len(batch)}; each must make one row of each"
-        )
-    if made.height != len(batch):  # constants only
-        rows = pa.array(np.zeros(len(batch), np.int64))
-        arrays = {name: array.take(rows) for name, array in arrays.items()}
-    return arrays
 
 
 def _remedy(error: BaseException) -> str:

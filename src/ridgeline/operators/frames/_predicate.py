@@ -7,11 +7,13 @@ from typing import Any, Generic
 import pyarrow as pa
 
 from ridgeline.api import Schema, SchemaError
+from ridgeline.api.columns.combined import PendingTuples
 from ridgeline.api.errors import shorten
 from ridgeline.api.support.results import deferred
 from ridgeline.operators._shaped import T
-from ridgeline.operators.frames._columns import Plan, compute
+from ridgeline.operators.frames._columns import Plan
 from ridgeline.operators.frames._expressions import Given, imported, resolved, tree
+from ridgeline.operators.frames._held import Held
 from ridgeline.operators.frames._nulls import sure_after
 from ridgeline.operators.frames._step import ExpressionStep
 
@@ -25,6 +27,7 @@ class Predicate:
     def __init__(self, given: Any, tuples: Schema) -> None:
         self.tuples = tuples
         self.function = given if callable(given) else None
+        self.whole = True
         if self.function is not None:
             rule = deferred(self.function)
             if rule:
@@ -40,13 +43,14 @@ class Predicate:
                 f"the predicate `{self.expression}` gives {kinds or 'nothing'}, not true or false; {remedy}"
             )
         self.needed = plan.roots_of(self.expression)
+        self.whole = self.expression.meta.has_multiple_outputs()
 
-    def mask(self, batch: pa.RecordBatch, *, alone: bool = False) -> pa.Array:
-        """For each row whether the predicate is true; null where it is not known. `alone`: see `compute`."""
+    def mask(self, given: pa.RecordBatch | PendingTuples) -> pa.Array:
+        """For each row whether the predicate is true; null where it is not known."""
+        held = Held.of(given, whole=self.whole)
         if self.function is not None:
-            return pa.array([bool(self.function(row)) for row in self.tuples.decode(batch)], pa.bool_())
-        (found,) = compute(batch, self.needed, [self.expression], alone=alone).values()
-        return found
+            return pa.array([bool(self.function(row)) for row in self.tuples.decode(held.batch)], pa.bool_())
+        return held.computed(self.needed, self.expression)
 
     def narrowed(self) -> pa.Schema | None:
         """The columns of rows for which the predicate is true; None: those of a class of their own."""
@@ -72,11 +76,10 @@ class PredicateStep(ExpressionStep, Generic[T]):
         """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
         return Predicate(self.predicate, given).narrowed()
 
-    def mask(self, batch: pa.RecordBatch, tuples: Schema) -> pa.Array:
-        """For each row of a batch of `tuples` whether the predicate is true; null where it is not known."""
-        return self.checked(batch.schema, tuples).mask(batch)
-
-    def checked(self, columns: pa.Schema, tuples: Schema) -> Predicate:
-        """The predicate for batches of these columns, which are of `tuples`."""
-        made: Predicate = self.memory.of(self.predicate, columns, lambda: Predicate(self.predicate, tuples))
-        return made
+    def mask(self, given: pa.RecordBatch | PendingTuples, tuples: Schema) -> pa.Array:
+        """For each row of some of `tuples` whether the predicate is true; null where it is not known."""
+        columns = tuples.arrow if isinstance(given, PendingTuples) else given.schema
+        predicate: Predicate = self.memory.of(
+            self.predicate, columns, lambda: Predicate(self.predicate, tuples)
+        )
+        return predicate.mask(given)

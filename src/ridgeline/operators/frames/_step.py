@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
-from ridgeline.api.columns.combined import PendingTuples, hands_pending, takes_pending
+from ridgeline.api.columns.combined import PendingTuples, takes_pending
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type
@@ -16,7 +16,8 @@ from ridgeline.api.points import OutputPoint
 from ridgeline.operators._shaped import DerivingOperator
 from ridgeline.operators.frames._columns import Plan
 from ridgeline.operators.frames._expressions import data_where_possible
-from ridgeline.operators.frames._query import Query
+from ridgeline.operators.frames._held import Held
+from ridgeline.operators.frames._types import keeps_values, readable
 
 
 class Memory:
@@ -73,48 +74,41 @@ class FrameStep(ExpressionStep):
 
     @input.process_batch
     @takes_pending
-    @hands_pending
     def apply(self, batch: pa.RecordBatch | PendingTuples) -> None:
-        """Emit the result of a batch; as what is to be computed, where the next step takes that."""
+        """Emit the result of a batch; without one of its own, where the next step takes that."""
         pending = isinstance(batch, PendingTuples)
         columns = batch.schema.arrow if pending else batch.schema
         declared = operator_type(type(self)).positional
         properties = {name: value for name, value in vars(self).items() if name in declared}
-        plan: Plan = self.memory.of(properties, columns, lambda: self.plan(self.input.schema))
+        plan, defers = self.memory.of(properties, columns, self._planned)
         times = time_column(self.context, self.output, columns)
         times = times if times is not None and plan.keeps(times) else None
-        made = self._made(batch, plan, times)
-        if made is None:
-            return
-        if times is not None:
-            self.output.emit_timed(made, times)
+        made = plan.run(Held.of(batch, whole=plan.whole))
+        engine, output = self.context.engine, self.output
+        if defers and engine.defers and made.frame is not None and len(made.batch):
+            source: Any = batch.source if pending else engine.batch
+            output.pass_on(
+                PendingTuples(output.schema, source, made, timed=output.inherits, time_column=times)
+            )
+        elif times is not None:
+            output.emit_timed(made.arrow, times)
         else:
-            self.output.emit_batch(made)
+            output.emit_batch(made.arrow)
 
-    def _made(
-        self, batch: pa.RecordBatch | PendingTuples, plan: Plan, times: str | None
-    ) -> pa.RecordBatch | None:
-        """The result of a batch; None if it was emitted as what is to be computed."""
-        engine = self.context.engine
-        defers = engine.defers and self.output.time_column is None
-        if isinstance(batch, PendingTuples):
-            source, query = batch.source, batch.query.then(self, plan)
-            if query is None:
-                batch, _ = batch.query.run(source, self)
-                return plan.run(batch)
-        elif defers and plan.expressions and engine.batch is not None and len(batch):
-            source, query = engine.batch, Query.first(self, plan)
-        else:
-            return plan.run(batch)
-        if query is None:
-            return plan.run(batch)
-        if defers and query.can_be_followed:
-            timed = self.output.inherits
-            tuples = PendingTuples(self.output.schema, source, query, timed=timed, time_column=times)
-            self.output.pass_on(tuples)
-            return None
-        made: pa.RecordBatch = query.run(source)[0]
-        return made
+    def _planned(self) -> tuple[Plan, bool]:
+        """The plan, and whether what it computes is the same in polars as in a batch of the port."""
+        plan, columns = self.plan(self.input.schema), self.output.schema
+        if plan.functions or self.output.time_column is not None or not isinstance(columns.type, pa.Schema):
+            return plan, False
+        fields, read = [made.field for made in plan.made], readable(columns.arrow).schema
+        return plan, (
+            columns.arrow.names == [field.name for field in fields]
+            and all(
+                port.type == field.type and (port.nullable or not field.nullable)
+                for port, field in zip(columns.arrow, fields, strict=True)
+            )
+            and all(keeps_values(kind) and read.get(name) == kind for name, kind in plan.dtypes.items())
+        )
 
 
 def time_column(context: OperatorContext, output: OutputPoint[Any], columns: pa.Schema) -> str | None:

@@ -131,10 +131,8 @@ class FilterRows(PredicateStep[T]):
     @takes_pending
     def sift(self, batch: pa.RecordBatch | PendingTuples) -> None:
         """Emit the rows of a batch for which the predicate is true."""
-        if isinstance(batch, PendingTuples):
-            batch, mask = self._computed(batch)
-        else:
-            mask = self.mask(batch, self.input.schema)
+        mask = self.mask(batch, self.input.schema)
+        batch = batch.batch if isinstance(batch, PendingTuples) else batch
         kept = mask.true_count
         if kept == len(batch):
             self.output.emit_batch(batch)
@@ -144,13 +142,3 @@ class FilterRows(PredicateStep[T]):
                 self.output.emit_batch(found, rows=mask)
             else:
                 self.output.emit_timed(found, times)
-
-    def _computed(self, tuples: PendingTuples) -> tuple[pa.RecordBatch, pa.Array]:
-        """The batch of tuples that are to be computed, and the predicate, in one query where that can be."""
-        predicate = self.checked(tuples.schema.arrow, self.input.schema)
-        query = tuples.query.filtered(self, predicate)
-        if query is not None:
-            found: tuple[pa.RecordBatch, pa.Array] = query.run(tuples.source)
-            return found
-        batch, _ = tuples.query.run(tuples.source, self)
-        return batch, predicate.mask(batch)

@@ -199,8 +199,6 @@ def _one(
         found["ridgeline.clocks_disagree"] = True
     if not math.isnan(turn["cpu_seconds"]):
         found["ridgeline.cpu_seconds"] = turn["cpu_seconds"]
-    if turn["estimated"]:
-        found["ridgeline.estimated"] = True
     rest = {"errors": turn["errors"], "late_records": turn["late"], "state_bytes": turn["state_bytes"]}
     found |= {f"ridgeline.{name}": value for name, value in rest.items() if value}
     return PlainSpan(

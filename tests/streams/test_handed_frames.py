@@ -1,4 +1,4 @@
-"""Steps that follow each other run as one query: results, counts, errors and times as of each by itself."""
+"""Steps that follow each other hand on a frame: results, counts and errors as of each by itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ridgeline import Application, InputOperator, OperatorError, OutputPort
 from ridgeline.engine.container import chain
 from ridgeline.engine.container.container import Container
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators.frames import _query
+from ridgeline.operators.frames._held import Held
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
@@ -37,27 +37,27 @@ SCHEMA = pa.schema(
     ]
 )
 START = datetime(2026, 1, 1, tzinfo=UTC)
-QUERIES: list[int] = []
-"""The number of rows of each batch that a common query computed."""
-_run = _query._Common.run
+FRAMES: list[int] = []
+"""The number of rows of each frame that a step was handed."""
+_after = Held.after
 
 
 @pytest.fixture(autouse=True)
 def noted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    def run(self: Any, batch: pa.RecordBatch) -> Any:
-        found = _run(self, batch)
-        QUERIES.append(batch.num_rows)
-        return found
+    def after(self: Held, *step: Any) -> Held:
+        if self.frame is not None:
+            FRAMES.append(self.batch.num_rows)
+        return _after(self, *step)
 
-    monkeypatch.setattr(_query._Common, "run", run)
-    QUERIES.clear()
+    monkeypatch.setattr(Held, "after", after)
+    FRAMES.clear()
     yield
-    QUERIES.clear()
+    FRAMES.clear()
 
 
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No step leaves anything to the next one."""
-    monkeypatch.setattr(chain, "can_hand_pending", lambda _: False)
+    """No step is handed a frame."""
+    monkeypatch.setattr(chain, "can_take_pending", lambda _: False)
 
 
 class Batches(InputOperator):
@@ -171,8 +171,6 @@ def rows(run: LocalRun) -> list[Any]:
 
 
 def test_random_chains_give_what_polars_gives_and_what_each_step_gives(monkeypatch):
-    monkeypatch.setattr(_query, "FIRST", 0)
-    monkeypatch.setattr(_query, "EVERY", 3)
     joined = 0
     for seed in range(deep(15)):
         chance = random.Random(seed)
@@ -189,14 +187,14 @@ def test_random_chains_give_what_polars_gives_and_what_each_step_gives(monkeypat
             stream.write("out", CollectorSink())
             return app
 
-        QUERIES.clear()
+        FRAMES.clear()
         found = run_local(built())
-        joined += len(QUERIES)
+        joined += len(FRAMES)
         with pytest.MonkeyPatch.context() as patch:
             one_by_one(patch)
-            QUERIES.clear()
+            FRAMES.clear()
             alone = run_local(built())
-            assert not QUERIES
+            assert not FRAMES
         assert rows(found) == rows(alone), seed
         assert counts(found) == counts(alone), seed
         frame: Any = pl.from_arrow(pa.Table.from_batches([one for many in windows for one in many], SCHEMA))
@@ -228,8 +226,6 @@ NAMED = {
 
 
 def test_expressions_see_the_names_that_columns_have_before_their_step(monkeypatch):
-    monkeypatch.setattr(_query, "FIRST", 0)
-    monkeypatch.setattr(_query, "EVERY", 1_000)
     chance = random.Random(1)
     windows = [[batch(chance, size) for size in sizes] for sizes in ([5, 0], [1], [40])]
     first = {"n": pl.col("n") + 1, "i": pl.coalesce("i", "n"), "s": pl.col("s") + "!"}
@@ -241,7 +237,7 @@ def test_expressions_see_the_names_that_columns_have_before_their_step(monkeypat
         return app
 
     found = rows(run_local(built()))
-    assert QUERIES
+    assert FRAMES
     one_by_one(monkeypatch)
     assert found == rows(run_local(built()))
     frame: Any = pl.from_arrow(pa.Table.from_batches([one for many in windows for one in many], SCHEMA))
@@ -283,32 +279,27 @@ def failure(app: Application) -> Any:
 
 def test_a_fault_names_the_step_whose_it_is_and_what_it_got(monkeypatch):
     together = failure(poisoned())
-    assert QUERIES, "windows before it ran as one query"
+    assert FRAMES
     assert together[:3] == ("second", "process_batch of port input", 8)
     assert together[3] == "one of a batch of 3, the first being {'x': 1, 'a': 2}"
     one_by_one(monkeypatch)
     assert failure(poisoned()) == together
 
 
-def test_a_stream_that_is_looked_at_has_its_batches(monkeypatch):
-    monkeypatch.setattr(_query, "FIRST", 0)
-    plan = plan_application(chained([[numbers(number, 5), numbers(7)] for number in range(8)]))
+def test_a_stream_that_is_looked_at_has_its_rows():
+    plan = plan_application(chained([[numbers(number, 5), numbers(7)] for number in range(4)]))
     (spec,) = container_specs(plan)
     storage = MemoryStorage()
     container = Container(spec, storage, SteppingClock(), "run")
     ids = {one.name: one.id for one in plan.physical.operators}
-    port = ids["first"], "output"
-    asked: dict[int, dict[str, Any]] = {2: {"samples": {port: 2}}}
-    queries = []
-    for number in range(6):
+    asked: dict[int, dict[str, Any]] = {2: {"samples": {(ids["first"], "output"): 2}}}
+    for number in range(4):
         request = WindowRequest(number, 0, 1, False, frozenset(), {}, **asked.get(number, {}))
-        QUERIES.clear()
+        FRAMES.clear()
         _, report = container.run(request, [], (), f"t{number}")
-        queries.append(len(QUERIES))
         (first,) = (one for one in report.operators if one.window.operator == ids["first"])
         assert first.window.tuples_out == {"output": 3}
+        assert len(FRAMES) == 4, "of two batches both steps behind it"
         if number == 2:
             sample = pa.ipc.open_stream(first.samples["output"]).read_all().to_pylist()
             assert sample == [{"x": 5, "a": 6}, {"x": 7, "a": 8}]
-    assert not queries[2]
-    assert all(queries[number] for number in (1, 3, 4, 5))
