@@ -63,14 +63,11 @@ class Plan:
         """It reads batches: functions need tuples, and what makes several columns depends on all of them."""
         self._stage: tuple[Layout, Stage] | None = None
         self._faults: list[str] = []
-        self._empty: Any = None
 
-    @property
+    @cached_property
     def empty(self) -> Any:
         """An empty frame with the columns."""
-        if self._empty is None:
-            self._empty = readable(self.columns)
-        return self._empty
+        return readable(self.columns)
 
     @property
     def schema(self) -> pa.Schema:
