@@ -102,11 +102,10 @@ def batches(records: Records, schema: Schema) -> Iterable[tuple[pa.RecordBatch, 
         first += batch.num_rows
 
 
-def times_of(batch: pa.RecordBatch, times: Given, column: str | None) -> Microseconds | None:
-    """The times of records, of the column if there is one; None if they have none."""
-    column = column or (times if isinstance(times, str) else None)
-    if column is not None:
-        index = batch.schema.get_field_index(column)
+def times_of(batch: pa.RecordBatch, times: Given) -> Microseconds | None:
+    """The times of records; None if they have none."""
+    if isinstance(times, str):
+        index = batch.schema.get_field_index(times)
         return column_times(batch.column(index)) if index >= 0 else None
     return times.newest if isinstance(times, Times) else None
 
@@ -288,7 +287,7 @@ class PartitionedInput(EventTime, PushInput, Emits[T]):
 
     def _newest(self, batch: pa.RecordBatch, times: Given) -> int:
         """The newest time that is not further ahead of the clock than `time_ahead_limit`."""
-        found = times_of(batch, times, self.timestamp)
+        found = times_of(batch, times)
         if found is None or not len(found):
             return NO_TIME
         limit = self.context.clock.wall() + self.context.attributes["time_ahead_limit"]

@@ -23,6 +23,7 @@ from ridgeline.api.support.masking import MASK, mask, mask_text, masked_and_shor
 from ridgeline.api.support.pickling import loads
 from ridgeline.api.support.secret_names import is_secret
 from ridgeline.connect.output_files import OutputFiles, checkpoint_files
+from ridgeline.operators._json import whole
 
 FOLDER = "recordings"
 ENDED = ".ended.json"
@@ -205,15 +206,11 @@ class RecordedTuples(Publisher):
         """Take nothing back: recordings are no results."""
         return state
 
-    @property
-    def _ended(self) -> str:
-        """The file that says that it has ended, and what it holds."""
-        return f"{self._files.root}/{self._folder.replace('/', '.')}{ENDED}"
-
     def close(self) -> None:
         """Say what it holds: it has ended, or goes on with the next run."""
+        path = f"{self._files.root}/{self._folder.replace('/', '.')}{ENDED}"
         last = {"state": "ENDED", "endWindow": min(self.row["endWindow"], self._committed + 1)}
-        with suppress(OSError, RidgelineError), self._files.writing(self._ended) as out:
+        with suppress(OSError, RidgelineError), self._files.writing(path) as out:
             out.write(json.dumps(self.row | last).encode())
 
 
@@ -232,9 +229,7 @@ def file_of(window_id: int, partition: int, batches: Sequence[pa.RecordBatch]) -
         while mark in table.column_names:
             mark = f"_{mark}"
         columns[mark] = values
-    for number, name in enumerate(table.column_names):
-        shown = name if name not in columns else f"{name}_{number}"
-        columns[shown] = _masked(name, table.column(number))
+    columns |= {name: _masked(name, whole(table.column(name))) for name in table.column_names}
     try:
         return _parquet(columns)
     except pa.ArrowException:
@@ -266,9 +261,6 @@ def _writable(values: Any) -> Any:
 
 def _masked(name: str, values: Any) -> Any:
     """A column without secrets: all of its values if its name is a secret's, else those in its texts."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-        values = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
     kind = values.type
     if is_secret(name) and not pa.types.is_boolean(kind):
         return pc.if_else(pc.is_valid(values), pa.scalar(MASK), pa.scalar(None, pa.string()))
