@@ -75,6 +75,8 @@ class LogicalOperators:
     def __init__(self, topology: Topology) -> None:
         self.names = tuple(topology.rows_of)
         self.index = {name: number for number, name in enumerate(self.names)}
+        self.numbers = np.array([self.index[node.name] for node in topology.operators], np.intp)
+        """Of each physical operator, also of unifiers, the place of the logical one."""
         inputs, leaves = (
             dict.fromkeys(topology.by_id[one].name for one in ids)
             for ids in (topology.inputs, topology.leaves)

@@ -10,7 +10,7 @@ import pytest
 from ridgeline.measure.events import AgeSample, WindowCommitted
 from ridgeline.measure.history import fold as history_fold
 from ridgeline.measure.history.fold import HistoryFold, application_history, operator_history
-from ridgeline.measure.latency.critical_path import CriticalPath
+from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import Windows, WindowTimes
 from support.measure.latency_by_hand import logical_by_hand
 from support.measure.reports import of_reports
@@ -63,15 +63,15 @@ class Feed:
         clock = (began, began, began, began, at, at, at, at)
         reported = of_reports(*events.values())
         times = WindowTimes(WindowCommitted(at, self.number, 1, *clock[1:]), began, reported)
-        [counts] = Windows(topology, [times]).counts
-        known = {
-            "figures": figures,
-            "path": CriticalPath(0.0, (1,)),
-            "times": times,
-            "phases": {},
-            "held": (),
-        }
-        self.fold.add([(SimpleNamespace(topology=topology, **known), counts, ())], self.width)
+        folded = SimpleNamespace(
+            figures=figures[None],
+            logical=topology.logical.latencies(figures[None, SHOWN]),
+            counts=Windows(topology, [times]).counts,
+            paths=np.zeros((1, 1), np.intp),
+            chains=SimpleNamespace(sums=lambda *_: {}),
+        )
+        window = SimpleNamespace(folded=folded, row=0, topology=topology, times=times)
+        self.fold.add([(window, ())], self.width)
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1

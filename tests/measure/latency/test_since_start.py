@@ -66,7 +66,10 @@ def test_a_thousand_keys_that_are_gone_are_kept():
     spreads.planned("a")
     spreads.add(np.ones((1, 1)))
     spreads.planned([9, 10])
-    assert [spreads.quantiles(one, (0.5,)) for one in (9, 10)] == [(None,), (pytest.approx(1, rel=0.0079),)]
+    assert [spreads.quantiles(one, (0.5,)) for one in (9, 10)] == [
+        (None,),
+        (pytest.approx(1, rel=0.0079),),
+    ]
 
 
 @pytest.mark.parametrize("windows", [1, 256, 775])
@@ -86,13 +89,13 @@ def test_percentiles_are_of_all_windows_in_which_an_operator_reported(windows):
 
 def test_windows_and_their_blame():
     totals = WindowTotals()
-    totals.add(0.25, [("compute", "a", 0.2), ("commit", "", 0.05)])
-    totals.add(0.5, [("compute", "a", 0.5)])
+    totals.add([0.25, 0.3], {("compute", "a"): 0.5, ("commit", ""): 0.05})
+    totals.add([0.5], {("compute", "a"): 0.5})
     window = totals.total()
-    assert window.latency == pytest.approx(0.75)
+    assert window.latency == pytest.approx(1.05)
     assert window.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 1
-    assert window.counts[-1] == 2
-    assert window.blame == pytest.approx({("compute", "a"): 0.7, ("commit", ""): 0.05})
+    assert window.counts[-1] == 3
+    assert window.blame == pytest.approx({("compute", "a"): 1.0, ("commit", ""): 0.05})
 
 
 # The fold of time by line: what it keeps, and what its shares add up to -------------------------------------

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ridgeline.measure.latency.critical_path import critical_paths, slack_of_figures
+from ridgeline.measure.latency.critical_path import CriticalPath, critical_paths, slack_of_figures
 
 
 class OperatorLatency(NamedTuple):
@@ -41,8 +41,8 @@ def by_operator(topology, latencies, window):
 
 
 def critical_path(topology, own):
-    [found] = critical_paths(topology, np.array([[own.get(node.id, 0.0) for node in topology.operators]]))
-    return found
+    seconds = np.array([own.get(node.id, 0.0) for node in topology.operators])
+    return CriticalPath.of(topology, seconds, critical_paths(topology, seconds[None])[0])
 
 
 def slack(topology, own, turns=None):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,16 +22,13 @@ from ridgeline.measure.answers.history import (
 )
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history.step import (
-    Floats,
     Kept,
     OpenStep,
     Slice,
     Step,
 )
+from ridgeline.measure.latency.folded import KeptWindow
 from ridgeline.measure.topology import Topology
-
-if TYPE_CHECKING:
-    from ridgeline.measure.latency.fold import KeptWindow
 
 Aged = tuple[str, AgeSample, float]
 """Ages of an operator, as `HistoryFold.age` takes them."""
@@ -92,16 +89,14 @@ class HistoryFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(
-        self, windows: Iterable[tuple[KeptWindow, Floats, Iterable[Aged]]], window_seconds: float
-    ) -> None:
-        """Take windows in, in order; one that came before changes nothing.
+    def add(self, windows: Iterable[tuple[KeptWindow, Iterable[Aged]]], window_seconds: float) -> None:
+        """Take windows of one fold in, in order; one that came before changes nothing.
 
-        Each with its counts, as in `Windows`, and the ages that came after it.
+        Each with the ages that came after it.
         """
         present = self._present
-        together: list[tuple[KeptWindow, Floats]] = []
-        for window, counts, ages in windows:
+        together: list[KeptWindow] = []
+        for window, ages in windows:
             times = window.times
             if self._last is not None and times.commit.window_id <= self._last[0]:
                 continue
@@ -118,7 +113,7 @@ class HistoryFold:
             step.at = max(step.at, now)
             # Time in which no window was due, as while the application is paused, is no part of a step.
             step.seconds += max(0.0, now - max(before, times.due - window_seconds))
-            together.append((window, counts))
+            together.append(window)
             for age in ages:
                 self.age(*age)
         if present is not None and together:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.age.record_age import Ages
+from ridgeline.measure.latency.folded import KeptWindow, blame_of
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
-
-if TYPE_CHECKING:
-    from ridgeline.measure.latency.fold import KeptWindow
 
 Floats = npt.NDArray[np.float64]
 
@@ -217,37 +214,39 @@ class Slice:
         step = OpenStep(second, second + 1, np.zeros((Sum.COUNT, logical)), greatest)
         return cls(topology, begin, now, np.zeros((Sum.COUNT, size)), step)
 
-    def add(self, windows: Sequence[tuple[KeptWindow, Floats]]) -> None:
-        """Add windows up, each with its counts, as in `Windows`."""
+    def add(self, windows: Sequence[KeptWindow]) -> None:
+        """Add windows up, which follow each other in a fold."""
+        folded, first, last = windows[0].folded, windows[0].row, windows[-1].row
         topology, step, logical = self.topology, self.step, self.topology.logical
-        figures = np.array([window.figures for window, _ in windows])  # windows, rows, operators
-        counts = np.array([own for _, own in windows])
-        latencies, logical_counts = logical.latencies(figures[:, SHOWN]), logical.sums(counts)
-        on_path, logical_on_path = Counter[int](), Counter[int]()
-        blame = Counter[Any](self.blame)
-        for window, _ in windows:
-            nodes = [topology.by_id[one] for one in window.path.path]
-            on_path.update(topology.places[node.id] for node in nodes)
-            logical_on_path.update({logical.index[node.name] for node in nodes})
-            blame.update(window.phases)
+        rows = slice(first, last + 1)
+        figures, latencies, counts = folded.figures[rows], folded.logical[rows], folded.counts[rows]
+        paths = folded.paths[rows]
+        blame = dict(self.blame)
+        for (what, _), seconds in blame_of(windows).items():
+            blame[what] = blame.get(what, 0.0) + seconds
         self.blame = blame
+        row, _ = np.nonzero(paths >= 0)
+        on_path = paths[paths >= 0]
         more = np.zeros_like(self.sums)
         more[: Sum.COMPUTE] = counts.sum(axis=0)
         more[Sum.COMPUTE : Sum.ON_PATH] = np.nansum(figures[:, 1:], axis=0)
-        more[Sum.ON_PATH, list(on_path)] = list(on_path.values())
+        more[Sum.ON_PATH] = np.bincount(on_path, minlength=len(topology.operators))
         self.sums = self.sums + more
 
         more = np.zeros_like(step.sums)
+        logical_counts = logical.sums(counts)
         more[: Sum.WINDOWS] = logical_counts[:, : Count.REPORTED].sum(axis=0)
         more[Sum.WINDOWS] = np.count_nonzero(~np.isnan(latencies[:, 0]), axis=0)
         more[Sum.COMPUTE : Sum.TRANSFER + 1] = np.nansum(latencies[:, 1:4], axis=0)
-        more[Sum.ON_PATH, list(logical_on_path)] = list(logical_on_path.values())
+        is_on_path = np.zeros((len(windows), len(logical.names)), bool)
+        is_on_path[row, logical.numbers[on_path]] = True  # several partitions of an operator count once
+        more[Sum.ON_PATH] = is_on_path.sum(axis=0)
         step.sums = step.sums + more
         step.windows += len(windows)
         all_of_them = np.concatenate([latencies, logical_counts[:, :1]], axis=1)
         step.greatest = np.fmax(step.greatest, np.fmax.reduce(all_of_them, axis=0))
         step.latencies = step.latencies.with_more(latencies)
-        whole = [window.times.latency_seconds for window, _ in windows]
+        whole = [window.times.latency_seconds for window in windows]
         step.whole, step.longest = step.whole.with_more(whole), max(step.longest, *whole)
-        late = [window.times.late_seconds for window, _ in windows]
+        late = [window.times.late_seconds for window in windows]
         step.late, step.last_late = step.late + math.fsum(late), late[-1]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ridgeline.measure.latency.window import Figures, Places, Windows, WindowTimes
+from ridgeline.measure.topology import Topology
 
 SMALLEST_STEP = 1e-6
 """Seconds; shorter steps go into their neighbour."""
@@ -59,21 +60,53 @@ class _Walk:
     def back_to(self, starts: Figures, what: str, operators: Places | None = None) -> None:
         """Name the time, if any, from `starts` to where the walk is; nothing is taken below `floors`.
 
-        NaN: a window has no such time.
+        NaN: a window has no such time. Less than `SMALLEST_STEP` is left to the step before.
         """
         positions = np.fmin(self.positions, np.maximum(starts, self.floors))
         taken = self.positions - positions
-        if taken.any():
+        counts = taken >= SMALLEST_STEP
+        if counts.any():
+            taken[~counts] = 0.0
             self.steps.append((what, self._nobody if operators is None else operators, taken))
-            self.positions = positions
+            self.positions = np.where(counts, positions, self.positions)
 
 
-def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]:
-    """The blame chains of windows in time order, from Ridgeline's turn on. `paths`: as `slot_paths`.
+class BlameChains:
+    """The blame chains of windows from Ridgeline's turn on, as arrays by step and window.
 
-    The steps of a window, with those of `since_trigger`, add up to its `latency_seconds`, but for the error
-    of floats.
+    Each window adds to sums, and few windows are asked for: only then their steps become objects.
     """
+
+    def __init__(self, topology: Topology, walk: _Walk) -> None:
+        steps, shape = walk.steps[::-1], (-1, len(walk.positions))
+        self._whats = [what for what, *_ in steps]
+        self._places = np.array([places for _, places, _ in steps], np.int32).reshape(shape)
+        self._seconds = np.array([seconds for *_, seconds in steps]).reshape(shape)
+        self._titles = [*(node.title for node in topology.operators), ""]
+
+    def __getitem__(self, window: int) -> tuple[BlameStep, ...]:
+        """The steps of one window in time order.
+
+        With those of `since_trigger` they add up to its `latency_seconds`, but for the error of floats.
+        """
+        seconds, places = self._seconds[:, window].tolist(), self._places[:, window].tolist()
+        steps = zip(self._whats, places, seconds, strict=True)
+        return _merged((what, self._titles[place], spent) for what, place, spent in steps if spent)
+
+    def sums(self, first: int, last: int) -> dict[tuple[str, str], float]:
+        """Seconds of the windows from `first` to `last` by what they were spent on and operator's title."""
+        whats, size = list(dict.fromkeys(self._whats)), len(self._titles)
+        numbers = np.array([whats.index(what) for what in self._whats], np.intp)[:, None]
+        several = slice(first, last + 1)
+        keys = numbers * size + self._places[:, several] % size
+        found = np.bincount(keys.ravel(), self._seconds[:, several].ravel())
+        some = np.flatnonzero(found)
+        pairs = zip(some.tolist(), found[some].tolist(), strict=True)
+        return {(whats[key // size], self._titles[key % size]): seconds for key, seconds in pairs}
+
+
+def blame_chains(windows: Windows, paths: Places) -> BlameChains:
+    """The blame chains of windows. `paths`: as `slot_paths`."""
     commits = [one.commit for one in windows.times]
     read = [
         (one.began, one.planned, one.launched, one.returned, one.staged, one.committed) for one in commits
@@ -86,26 +119,15 @@ def blame_chains(windows: Windows, paths: Places) -> list[tuple[BlameStep, ...]]
     walk.floors = np.minimum(np.maximum(launched, began), walk.positions)
     _Containers(windows, walk).walk(paths, launched)
     walk.floors = began
-    walk.back_to(planned, "planning")
+    walk.back_to(np.where(planned - began < SMALLEST_STEP, began, planned), "planning")
     walk.back_to(np.where([one.closing for one in commits], began, np.nan), "ending")
     walk.back_to(began, "retries")
-    found: list[list[tuple[str, str, float]]] = [[] for _ in commits]
-    titles = [*(node.title for node in windows.topology.operators), ""]
-    steps = walk.steps[::-1]
-    if steps:
-        taken, operators = np.array([one[2] for one in steps]), np.array([one[1] for one in steps])
-        at, rows = np.nonzero(taken)
-        for step, row, operator, seconds in zip(
-            at.tolist(), rows.tolist(), operators[at, rows].tolist(), taken[at, rows].tolist(), strict=True
-        ):
-            found[row].append((steps[step][0], titles[operator], seconds))
-    return [_merged(own) for own in found]
+    return BlameChains(windows.topology, walk)
 
 
 def since_trigger(times: WindowTimes, chain: tuple[BlameStep, ...]) -> tuple[BlameStep, ...]:
     """A blame chain with the steps from Spark's trigger to Ridgeline's turn before it."""
-    turn = min(times.commit.began, times.commit.committed)  # a clock that was set in between
-    before = spark_phases(times, max(0.0, turn - times.triggered))
+    before = spark_phases(times)
     return _merged([*((what, "", seconds) for what, seconds in before.items()), *chain]) if before else chain
 
 
@@ -206,11 +228,12 @@ class _Containers:
         return np.where(same.any(axis=1), operators[self._rows, at], -1)
 
 
-def spark_phases(times: WindowTimes, seconds: float) -> dict[str, float]:
-    """The `seconds` from Spark's trigger to Ridgeline's turn, by name in order; empty without Spark."""
+def spark_phases(times: WindowTimes) -> dict[str, float]:
+    """Seconds from Spark's trigger to Ridgeline's turn, by name in order; empty without Spark."""
     if times.trigger is None:
         return {}
-    phases = times.trigger.phases
+    turn = min(times.commit.began, times.commit.committed)  # a clock that was set in between
+    seconds, phases = max(0.0, turn - times.triggered), times.trigger.phases
     named = {}
     for what, parts in {
         "offsets": ("latestOffset",),

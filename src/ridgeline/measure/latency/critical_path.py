@@ -28,25 +28,25 @@ class CriticalPath:
     latency_seconds: float
     path: tuple[int, ...]
 
+    @classmethod
+    def of(cls, topology: Topology, own: Figures, places: Places) -> CriticalPath:
+        """That of one window, as `critical_paths` finds it."""
+        path = places[places >= 0]
+        return cls(math.fsum(own[path]), tuple(topology.operators[place].id for place in path))
 
-def critical_paths(topology: Topology, own: Figures) -> list[CriticalPath]:
-    """Of each window the path with the greatest sum of `own` latencies: seconds, by window and operator.
 
-    Of equal paths it is the one whose titles sort first. Time linear in operators and in different sets of
-    neighbours. An empty topology has an empty path.
+def critical_paths(topology: Topology, own: Figures) -> Places:
+    """Of each window the path with the greatest sum of `own` latencies: places by step, -1 after the end.
+
+    `own`: seconds by window and operator. Of equal paths it is the one whose titles sort first. Time linear
+    in operators and in different sets of neighbours. An empty topology has an empty path.
     """
     inputs = np.array(topology.inputs_by_title, np.intp)
     if not len(inputs):
-        return [CriticalPath(0.0, ())] * len(own)
+        return np.full((len(own), 1), -1)
     rest = _longest(np.rint(own * _PER_SECOND), topology.ranks_below)
     following, _ = topology.below.latest(rest)
-    places = chains(inputs[np.argmax(rest[:, inputs], axis=1)], following)
-    seconds = np.take_along_axis(own, places, axis=1)
-    nodes, found = topology.operators, []
-    for path, latencies in zip(places.tolist(), seconds.tolist(), strict=True):
-        ids = tuple(nodes[place].id for place in path if place >= 0)
-        found.append(CriticalPath(math.fsum(latencies[: len(ids)]), ids))
-    return found
+    return chains(inputs[np.argmax(rest[:, inputs], axis=1)], following)
 
 
 def _longest(weights: npt.NDArray[Any], ranks: Sequence[Rank]) -> npt.NDArray[Any]:

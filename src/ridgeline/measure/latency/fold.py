@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
+from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.answers.windows import (
@@ -27,16 +26,9 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.history.fold import Aged, HistoryFold
-from ridgeline.measure.latency.blame import BlameStep, blame_chains, since_trigger
-from ridgeline.measure.latency.critical_path import (
-    CriticalPath,
-    Held,
-    critical_paths,
-    held_results,
-    slack_of_figures,
-    slot_paths,
-)
-from ridgeline.measure.latency.operator_latency import ROWS, SHOWN, latencies, own_seconds
+from ridgeline.measure.latency.critical_path import CriticalPath, critical_paths, slack_of_figures
+from ridgeline.measure.latency.folded import FoldedWindows, KeptWindow, blame_of
+from ridgeline.measure.latency.operator_latency import ROWS, SHOWN, own_seconds
 from ridgeline.measure.latency.since_start import (
     LatencyTotal,
     LatencyTotals,
@@ -44,65 +36,11 @@ from ridgeline.measure.latency.since_start import (
     WindowTotal,
     WindowTotals,
 )
-from ridgeline.measure.latency.window import NOTHING, Figures, Windows, WindowTimes
+from ridgeline.measure.latency.window import Figures, Windows
 from ridgeline.measure.topology import OperatorNode, Topology
 
 SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
-
-
-@dataclass(frozen=True)
-class KeptWindow:
-    """One window as it is kept. `figures`: as in `Latencies`; `tuples`: entered, and left.
-
-    `times`: those of the driver. `chain`: its blame from Ridgeline's turn on.
-    """
-
-    times: WindowTimes
-    topology: Topology
-    tuples: tuple[int, int]
-    figures: Figures
-    estimated: npt.NDArray[np.bool_]
-    path: CriticalPath
-    chain: tuple[BlameStep, ...]
-    held: tuple[Held, ...]
-
-    @property
-    def blame(self) -> tuple[BlameStep, ...]:
-        """The causes of its time, from its trigger on."""
-        return since_trigger(self.times, self.chain)
-
-    @property
-    def path_titles(self) -> list[str]:
-        """The titles of the path's operators."""
-        return [self.topology.by_id[operator].title for operator in self.path.path]
-
-    @cached_property
-    def summary(self) -> WindowSummaryAnswer:
-        """The window in short."""
-        times = self.times
-        return {
-            "windowId": times.commit.window_id,
-            "planVersion": times.plan_version,
-            "attempts": times.commit.attempts,
-            "triggeredAt": times.triggered,
-            "committedAt": times.commit.committed,
-            "latencyMs": as_ms(times.latency_seconds),
-            "lateMs": as_ms(times.late_seconds),
-            "criticalPathMs": as_ms(self.path.latency_seconds),
-            "path": self.path_titles,
-            "tuplesIn": self.tuples[0],
-            "tuplesOut": self.tuples[1],
-            "phases": {what: as_ms(seconds) for what, seconds in self.phases.items()},
-        }
-
-    @property
-    def phases(self) -> dict[str, float]:
-        """Seconds of the blame chain by what they were spent on."""
-        found: dict[str, float] = {}
-        for step in self.blame:
-            found[step.what] = found.get(step.what, 0.0) + step.seconds
-        return found
 
 
 @dataclass(frozen=True)
@@ -112,15 +50,11 @@ class _Averages:
     topology: Topology
     figures: Figures
 
-    @property
-    def own(self) -> Figures:
-        """As `Latencies.own`."""
-        return own_seconds(self.figures)
-
     @cached_property
     def path(self) -> CriticalPath:
         """The critical path of the means."""
-        return critical_paths(self.topology, self.own[None])[0]
+        own = own_seconds(self.figures)
+        return CriticalPath.of(self.topology, own, critical_paths(self.topology, own[None])[0])
 
 
 class LatencyFold:
@@ -166,34 +100,34 @@ class LatencyFold:
         self._physical.planned(_key(topology, node.id) for node in topology.operators)
         self._logical.planned(topology.logical.names)
 
-    def add(self, windows: Windows, behind: Sequence[int], ages: Sequence[Sequence[Aged]]) -> None:
+    def add(
+        self,
+        windows: Windows,
+        behind: Sequence[int],
+        ages: Sequence[Sequence[Aged]],
+        triggers: Mapping[int, SparkTrigger] = MappingProxyType({}),
+    ) -> None:
         """Take windows of the last plan in, in order. `behind`: as in `latencies`.
 
-        `ages`: those that came after each of the windows.
+        `ages`: those that came after each of the windows. `triggers`: by window, Spark's reports that came
+        after it and before the next one.
         """
-        topology, slots = windows.topology, slot_paths(windows)
-        found = latencies(windows, window_seconds=self._width, behind=behind, lag=self._history_windows)
-        self.clamps += int(found.clamped.sum())
-        self._totals.add(found.figures[:, SHOWN])
-        self._physical.add(found.figures[:, 0])
-        self._logical.add(topology.logical.latencies(found.figures[:, :1])[:, 0])
-        columns = zip(
-            (replace(times, reported=NOTHING) for times in windows.times),
-            repeat(topology),
-            windows.tuples(),
-            found.figures,
-            found.estimated,
-            critical_paths(topology, found.own),
-            blame_chains(windows, slots),
-            held_results(windows, slots),
-        )
-        records = [KeptWindow(*one) for one in columns]
-        for record in records:
-            last = self._find(None)
-            if last is not None:
-                self._window_totals.add(last.times.latency_seconds, last.blame)
-            self._records[record.times.commit.window_id] = record
-        self.history.add(zip(records, windows.counts, ages, strict=True), self._width)
+        folded = FoldedWindows(windows, self._width, behind, self._history_windows)
+        self.clamps += folded.clamps
+        self._totals.add(folded.figures[:, SHOWN])
+        self._physical.add(folded.figures[:, 0])
+        self._logical.add(folded.logical[:, 0])
+        self.history.add(zip(folded.windows, ages, strict=True), self._width)
+        before = self._find(None)
+        for one in folded.windows:
+            self._records[one.times.commit.window_id] = one
+        for window in triggers:
+            self.add_trigger(triggers[window])
+        counted = [self._records[one.times.commit.window_id] for one in folded.windows[:-1]]
+        for several in ([] if before is None else [before], counted):
+            if several:
+                latencies = [one.times.latency_seconds for one in several]
+                self._window_totals.add(latencies, blame_of(several))
         for number in list(self._records)[: max(0, len(self._records) - self._history_windows)]:
             del self._records[number]
 
@@ -244,9 +178,8 @@ class LatencyFold:
     def by_name(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError for a window that is not kept."""
         record = self._kept(window_id)
-        logical = record.topology.logical
-        found = logical.latencies(record.figures[None, :1])[0, 0].tolist()
-        pairs = zip(logical.names, found, strict=True)
+        found = record.folded.logical[record.row, 0].tolist()
+        pairs = zip(record.topology.logical.names, found, strict=True)
         return {name: seconds for name, seconds in pairs if not math.isnan(seconds)}
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
@@ -332,11 +265,11 @@ class LatencyFold:
         if record is None:
             return {}
         averages = self._averages(record)
-        own, path = averages.own.tolist(), averages.path
+        own, path = own_seconds(averages.figures), averages.path
         parts: dict[str, float] = {}
         for operator in path.path if path.latency_seconds > 0 else ():
             name = record.topology.by_id[operator].name
-            seconds = own[record.topology.places[operator]]
+            seconds = float(own[record.topology.places[operator]])
             parts[name] = parts.get(name, 0.0) + seconds / path.latency_seconds
         return parts
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.age.histogram import BITS, bucket_numbers, lowest_bucket, midpoints, nearest_rank
+from ridgeline.measure.age.histogram import BITS, bucket_numbers, lowest_bucket, midpoints
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS
 from ridgeline.measure.topology import KEPT, surplus
 
@@ -85,7 +85,7 @@ class Spreads(_SinceStart):
 
     def __init__(self, kept: int = KEPT) -> None:
         super().__init__([("buckets", np.uint32, _BUCKETS)], kept)
-        self._asked: dict[Hashable, tuple[float | None, ...]] = {}
+        self._asked: dict[tuple[float, ...], Sequence[tuple[float | None, ...]]] = {}
         """Quantiles that were asked for since the last window: many windows show the same."""
 
     def planned(self, keys: Iterable[Hashable]) -> None:
@@ -103,17 +103,24 @@ class Spreads(_SinceStart):
 
     def quantiles(self, key: Hashable, quantiles: tuple[float, ...]) -> tuple[float | None, ...]:
         """The nearest-rank quantiles in seconds; None of a key without windows."""
-        found = self._asked.get((key, quantiles))
-        if found is None:
-            found = self._asked[key, quantiles] = self._found(key, quantiles)
-        return found
-
-    def _found(self, key: Hashable, quantiles: tuple[float, ...]) -> tuple[float | None, ...]:
+        if quantiles not in self._asked:
+            self._asked[quantiles] = self._found(quantiles)
         place = self._places.get(key)
-        if place is None or not (reached := np.cumsum(self._rows["buckets"][place], dtype=np.int64))[-1]:
-            return (None,) * len(quantiles)
-        ranks = [nearest_rank(quantile, int(reached[-1])) for quantile in quantiles]
-        return tuple(_MIDPOINTS[np.searchsorted(reached, ranks)].tolist())
+        return (None,) * len(quantiles) if place is None else self._asked[quantiles][place]
+
+    def _found(self, quantiles: tuple[float, ...]) -> Sequence[tuple[float | None, ...]]:
+        """The quantiles of all keys in order."""
+        used = np.flatnonzero(self._rows["buckets"].any(axis=0))
+        if not len(used):
+            return [(None,) * len(quantiles)] * len(self._places)
+        reached = np.cumsum(self._rows["buckets"][:, used], axis=1, dtype=np.int64)[:, None]
+        counts = reached[..., -1]
+        ranks = np.clip(np.ceil(np.round(counts * quantiles, 6)), 1, np.maximum(counts, 1))
+        found = _MIDPOINTS[used][np.argmax(reached >= ranks[..., None], axis=2)]
+        return [
+            tuple(row) if count else (None,) * len(row)
+            for row, count in zip(found.tolist(), reached[:, 0, -1], strict=True)
+        ]
 
 
 class LatencyTotals(_SinceStart):
@@ -144,15 +151,15 @@ class WindowTotals:
         self._latency = 0.0
         self._blame: defaultdict[tuple[str, str], float] = defaultdict(float)
 
-    def add(self, latency: float, blame: Iterable[tuple[str, str, float]]) -> None:
-        """Add a window: its latency in seconds, and the steps of its blame chain.
+    def add(self, latencies: Sequence[float], blame: Mapping[tuple[str, str], float]) -> None:
+        """Add windows: their latencies in seconds, and the steps of their blame chains in sum.
 
-        A step is (what, operator's title, seconds).
+        These are seconds by what and operator's title.
         """
-        self._windows[bisect_left(LATENCY_BOUNDS_SECONDS, latency)] += 1
-        self._latency += latency
-        for what, operator, seconds in blame:
-            self._blame[what, operator] += seconds
+        np.add.at(self._windows, np.searchsorted(_BOUNDS, latencies), 1)
+        self._latency += math.fsum(latencies)
+        for key, seconds in blame.items():
+            self._blame[key] += seconds
 
     def total(self) -> WindowTotal:
         """The sums."""

@@ -19,7 +19,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.latency.blame import blame_chains, since_trigger, spark_phases
-from ridgeline.measure.latency.critical_path import critical_paths, slot_paths
+from ridgeline.measure.latency.critical_path import CriticalPath, critical_paths, slot_paths
 from ridgeline.measure.latency.operator_latency import Latencies, latencies
 from ridgeline.measure.latency.window import Windows, WindowTimes, assemble
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -63,7 +63,7 @@ def window_spans(chosen: ChosenWindow, clocks: Mapping[str, Line]) -> list[Plain
     times = assemble(topology, chosen.events, clocks)
     windows = Windows(topology, [times])
     found = latencies(windows)
-    [path] = critical_paths(topology, found.own)
+    path = CriticalPath.of(topology, found.own[0], critical_paths(topology, found.own)[0])
     [(entered, left)] = windows.tuples()
     first = PlainSpan(
         f"window {chosen.plan.application}",
@@ -107,7 +107,7 @@ def _of_window(chosen: ChosenWindow) -> Attributes:
 def _blame(windows: Windows) -> Attributes:
     """The causes that the window waited for: seconds by cause."""
     found: dict[str, float] = {}
-    [chain] = blame_chains(windows, slot_paths(windows))
+    chain = blame_chains(windows, slot_paths(windows))[0]
     for step in since_trigger(windows.times[0], chain):
         name = f"ridgeline.blame.{step.what}_seconds"
         found[name] = found.get(name, 0.0) + step.seconds
@@ -142,7 +142,7 @@ def _phases(times: WindowTimes) -> Iterator[PlainSpan]:
     """The steps of the driver in the attempt that counts."""
     position = times.triggered
     commit = times.commit
-    for what, seconds in spark_phases(times, max(0.0, commit.began - times.triggered)).items():
+    for what, seconds in spark_phases(times).items():
         if seconds > 0:
             yield PlainSpan(f"spark {what}", position, position + seconds)
         position += seconds
