@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, Generic, TypeVar, cast
 
 from ridgeline.api.policy import side
@@ -87,22 +86,18 @@ class ChangeFold(_Rows[ChangeFiguresAnswer]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counts: Counter[str] = Counter(dict.fromkeys(CHANGE_STATES, 0))
+        self.counts: Counter[str] = Counter(dict.fromkeys(CHANGE_STATES, 0))
+        """By state, how many changes have come into it."""
         self.paused_at: float | None = None
         """Since when no window begins, on request; None: the application is not paused."""
         self.held_seconds: float | None = None
         """From the last window before the last change of the plan to the first one with it."""
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """By state, how many changes have come into it."""
-        return dict(self._counts)
-
     def add(self, event: ApplicationChanged) -> None:
         """A change is requested, or has come to its end."""
         before = self._rows.get(event.number)
         if before is None or before["state"] != event.state:
-            self._counts[event.state] += 1
+            self.counts[event.state] += 1
         row = row_of(event, before)
         self._put(event.number, row)
         if event.state == "APPLIED" and event.what in {"pause", "resume"}:

@@ -50,24 +50,9 @@ class OperatorStatus:
         return None if window == _NEVER else window
 
     @property
-    def finished(self) -> bool:
-        """True if it has come to the end of its input."""
-        return bool(self.row["finished"])
-
-    @property
     def done(self) -> int | None:
         """The last window that it has completed, or the one before its first; None before the run's first."""
         return self.begun if self.last_window is None else self.last_window
-
-    @property
-    def last_state_written(self) -> float | None:
-        """When its state was last written, by STRAM's clock; None before."""
-        return float(self.row["written"]) or None
-
-    @property
-    def last_state_seconds(self) -> float | None:
-        """How long that took, with the file of its container."""
-        return float(self.row["writing"]) if self.row["written"] else None
 
 
 class Lately:

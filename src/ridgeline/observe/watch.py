@@ -327,7 +327,7 @@ class Watch:
                 measurement.age_totals(),
                 measurement.watermarks(now),
                 replace(measurement.counts, slots=measurement.counts.slots.copy()),
-                measurement.changes.counts,
+                measurement.changes.counts.copy(),
                 measurement.changes.held_seconds,
                 self.subscribers_dropped,
                 measurement.own_metrics.all(),

@@ -186,7 +186,7 @@ class OperatorMetricsAnswer(TypedDict):
     lastStateWritten: Annotated[
         float | None,
         "When an operator's state was last written, in seconds since 1970.",
-        Read(lambda seen: seen.status.last_state_written),
+        Read(lambda seen: float(seen.status.row["written"]) or None),
         Exported(
             "operator_state_written_timestamp_seconds",
             "It stands still while the state does not change.",
@@ -198,7 +198,7 @@ class OperatorMetricsAnswer(TypedDict):
     lastStateSeconds: Annotated[
         float | None,
         "How long an operator's state took when it was last written, with the file it is in.",
-        Read(lambda seen: seen.status.last_state_seconds),
+        Read(lambda seen: float(seen.status.row["writing"]) if seen.status.row["written"] else None),
         Exported(
             "operator_state_write_seconds",
             "If it grows, the checkpoint's disk is slow, or see `operator_state_bytes`.",
@@ -402,7 +402,7 @@ def no_such(kind: str, number: int, known: Iterable[int]) -> str:
 
 def operator_state(status: OperatorStatus, moment: Moment) -> str:
     """The status of an operator at a moment."""
-    if moment.over or status.finished:
+    if moment.over or status.row["finished"]:
         return "INACTIVE"
     if status.node.container in moment.doing.silent:
         return "SILENT"

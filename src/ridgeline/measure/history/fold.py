@@ -9,16 +9,12 @@ from copy import copy
 from dataclasses import replace
 from typing import cast
 
-import numpy as np
-
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import Ages, place_order
 from ridgeline.measure.answers.history import (
     ApplicationHistoryAnswer,
-    ApplicationStepAnswer,
     OperatorHistoryAnswer,
     OperatorStepAnswer,
-    OutputAgesAnswer,
 )
 from ridgeline.measure.events import AgeSample
 from ridgeline.measure.history.step import (
@@ -145,7 +141,7 @@ class HistoryFold:
             self._slices.pop()
         self._close()
         for level in self._levels:
-            while level.kept and level.kept[-1].at > now:
+            while level.kept and level.kept[-1].whole["at"] > now:
                 level.kept.pop()
 
     def _follow(self, topology: Topology) -> None:
@@ -190,12 +186,12 @@ class HistoryFold:
             reaches = now - begin <= one.width * most or len(one.kept) < most
             if one.width >= least if least is not None else reaches:
                 level = one
-        kept = [step for step in level.kept if step.at > begin]
+        kept = [step for step in level.kept if step.whole["at"] > begin]
         if self._present is not None:
             shorter = self._levels[self._levels.index(level) :: -1]
             parts = [part for one in shorter for part in one.parts]
             last = OpenStep.of([*parts, self._present.step]).closed(self._topology)
-            kept += [last] if last.at > begin else []
+            kept += [last] if last.whole["at"] > begin else []
         return level.width, level.width * (level.kept.maxlen or 0), kept
 
     def slices(self) -> tuple[Slice, ...]:
@@ -240,7 +236,7 @@ def application_history(
 ) -> ApplicationHistoryAnswer:
     """The steps of all windows. `begin`, `step`: as in `HistoryFold.steps`."""
     width, kept, steps = fold.steps(begin_of(begin, now), now, step)
-    return {"step": width, "keptSeconds": kept, "steps": [_application_step(one) for one in steps]}
+    return {"step": width, "keptSeconds": kept, "steps": [one.whole.copy() for one in steps]}
 
 
 _IN_STEPS = (
@@ -257,32 +253,6 @@ def _operator_step(one: Step, column: int) -> OperatorStepAnswer:
     for name, value in zip(_IN_STEPS, one.kept[:, column].tolist(), strict=True):
         shown = as_ms(value) if name.endswith("Ms") else value
         found[name] = None if math.isnan(value) else round(value) if name in _COUNTED else shown
-    times = {"at": one.at, "seconds": one.seconds, "windows": one.windows}
+    whole = one.whole
+    times = {"at": whole["at"], "seconds": whole["seconds"], "windows": whole["windows"]}
     return cast("OperatorStepAnswer", {**times, **found})
-
-
-def _application_step(one: Step) -> ApplicationStepAnswer:
-    """A step of all windows."""
-    return {
-        "at": one.at,
-        "seconds": one.seconds,
-        "windows": one.windows,
-        "latencyMs": as_ms(one.median),
-        "p99Ms": as_ms(one.p99),
-        "greatestMs": as_ms(one.greatest),
-        "lateMs": as_ms(one.late),
-        "tuplesIn": one.tuples_in,
-        "tuplesOut": one.tuples_out,
-        "ages": _ages(one),
-    }
-
-
-def _ages(one: Step) -> list[OutputAgesAnswer]:
-    """The outputs of a step that had ages."""
-    columns = np.array([one.index[name] for name in one.outputs], np.intp)
-    found = one.kept[Kept.AGE : Kept.GREATEST_AGE + 1, columns].tolist()
-    return [
-        {"operator": name, "ageMs": as_ms(mean), "greatestAgeMs": as_ms(greatest)}
-        for name, mean, greatest in zip(one.outputs, *found, strict=True)
-        if not math.isnan(mean)
-    ]

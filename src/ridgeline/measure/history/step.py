@@ -10,7 +10,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import Ages
+from ridgeline.measure.answers.history import ApplicationStepAnswer
 from ridgeline.measure.latency.folded import KeptWindow, blame_of
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import Count
@@ -68,24 +70,11 @@ _NO_WHOLE: Sampled[float] = Sampled(1024)
 class Step:
     """A step that is over. `kept`: `Kept` by logical operator; `index`: which column each name has.
 
-    NaN is what is not known.
-
-    `at`: when the last of its windows was committed. `seconds`: the time that they are over. `median` to
-    `late`: of the windows, in seconds; tuples a second. `outputs`: the names of operators at which tuples
-    leave the application.
+    NaN is what is not known. `whole`: of all windows, as it is answered.
     """
 
-    at: float
-    seconds: float
-    windows: int
-    median: float
-    p99: float
-    greatest: float
-    late: float
-    tuples_in: float
-    tuples_out: float
+    whole: ApplicationStepAnswer
     index: Mapping[str, int]
-    outputs: Sequence[str]
     kept: npt.NDArray[np.float32]
 
 
@@ -165,20 +154,28 @@ class OpenStep:
             kept[Kept.AGE, number] = ages.total / ages.records
             kept[Kept.GREATEST_AGE, number] = ages.maximum
         median, p99 = np.quantile(self.whole.values, (0.5, 0.99)).tolist()
-        return Step(
-            self.at,
-            seconds,
-            self.windows,
-            median,
-            p99,
-            self.longest,
-            self.late / max(1, self.windows),
-            float(self.sums[Sum.TUPLES_OUT, logical.inputs].sum()) / seconds,
-            float(self.sums[Sum.TUPLES_IN, logical.outputs].sum()) / seconds,
-            logical.index,
-            [logical.names[number] for number in logical.outputs],
-            kept.astype(np.float32),
-        )
+        mean, oldest = kept[Kept.AGE : Kept.COUNT]
+        whole: ApplicationStepAnswer = {
+            "at": self.at,
+            "seconds": seconds,
+            "windows": self.windows,
+            "latencyMs": as_ms(median),
+            "p99Ms": as_ms(p99),
+            "greatestMs": as_ms(self.longest),
+            "lateMs": as_ms(self.late / max(1, self.windows)),
+            "tuplesIn": float(self.sums[Sum.TUPLES_OUT, logical.inputs].sum()) / seconds,
+            "tuplesOut": float(self.sums[Sum.TUPLES_IN, logical.outputs].sum()) / seconds,
+            "ages": [
+                {
+                    "operator": logical.names[number],
+                    "ageMs": as_ms(float(mean[number])),
+                    "greatestAgeMs": as_ms(float(oldest[number])),
+                }
+                for number in logical.outputs
+                if not math.isnan(mean[number])
+            ],
+        }
+        return Step(whole, logical.index, kept.astype(np.float32))
 
 
 def _median(rows: Sequence[Floats], operators: int) -> Floats:
