@@ -188,7 +188,7 @@ def test_ages_at_commit_have_the_time_to_the_commit_on_top():
     assert measurement.record_age(6.0, "read") == {"operators": [], "fromNewestRecord": False}
     silent = measurement.record_age(300.0)["operators"]
     assert [(row["count"], row["maxMs"]) for row in silent] == [(0, None), (0, None)]
-    assert [(node.title, place, totals.count) for node, place, totals in measurement.age_totals()] == [
+    assert [(node.title, place, totals.counts[-1]) for node, place, totals in measurement.age_totals()] == [
         ("write", "emit", 12),
         ("write", "commit", 12),
     ]
@@ -283,7 +283,7 @@ def answers(measurement):
         [
             *(measurement.overview(now), measurement.windows(), measurement.summary()),
             *(measurement.application_history(now), measurement.operator_history(now, "sum")),
-            [(total.counts, total.latency, total.compute) for _, total in measurement.latency_totals()],
+            [(total.latency, total.compute) for _, total in measurement.latency_totals()],
             sorted(measurement.window_totals().blame.items()),
         ]
     )

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.fold import AgeFold
-from ridgeline.measure.age.histogram import Integers, Seconds
-from ridgeline.measure.age.record_age import AgeTotals
+from ridgeline.measure.age.histogram import Distribution, Integers, Seconds
 from ridgeline.measure.answers.application import (
     InfoAnswer,
     OperatorTotalsAnswer,
@@ -438,7 +437,7 @@ class Measurement:
             self._check_name(operator)
         return self._ages.answer(now, operator)
 
-    def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
+    def age_totals(self) -> list[tuple[OperatorNode, str, Distribution]]:
         """All record ages since the start, by operator and place, for systems that fold them themselves."""
         return self._ages.totals()
 

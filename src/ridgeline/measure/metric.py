@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from ridgeline.measure.age.histogram import Distribution
 from ridgeline.measure.progress.verdict import Verdict
 
 PREFIX = "ridgeline_"
@@ -27,17 +28,6 @@ class Kind(StrEnum):
 
 
 Labels: TypeAlias = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """A histogram's values.
-
-    `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
-    """
-
-    counts: tuple[int, ...]
-    total: float
 
 
 Value: TypeAlias = float | Distribution | None

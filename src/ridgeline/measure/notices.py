@@ -62,28 +62,25 @@ class Notice(NamedTuple):
 
 TOLD = frozenset({StateWarning, StoreSilent, SlotSilent, SlotsReduced, SlotMisplaced, SlotsSized})
 """The events that the console may tell of."""
-MARKED = TOLD - {StateWarning} | {
-    WindowRetried,
+_OF_WINDOWS: frozenset[type[RunEvent]] = frozenset({WindowCommitted, WindowReported, OperatorMetrics})
+"""These come with each window: what operators have dropped in it is the only mark that they may be."""
+MARKED = TOLD | {
+    ApplicationPlanned,
     ApplicationEnded,
     ApplicationChanged,
     PolicyDecided,
     PromiseChanged,
+    MessagesRefused,
+    WindowRetried,
     SourceAsked,
     OutputAsked,
+    SlotJoined,
     SlotLost,
     SlotSpeculated,
-}
-"""The events of which there may be marks, beside windows that operators have dropped."""
-NOTICED: frozenset[type[RunEvent]] = MARKED | {
-    ApplicationPlanned,
-    WindowCommitted,
-    WindowReported,
-    OperatorMetrics,
-    MessagesRefused,
-    SlotJoined,
     StateCompacted,
-    StateWarning,
 }
+"""The other events of which there may be notices, and marks."""
+NOTICED = MARKED | _OF_WINDOWS
 """The events of which there may be notices."""
 
 

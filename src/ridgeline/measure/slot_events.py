@@ -184,38 +184,34 @@ class StoreSilent(RunEvent):
     @property
     def text(self) -> str:
         """For people."""
-        if self.output:
-            return self._text_of_output
+        seconds = f"{self.seconds:.0f} s"
+        if self.again and self.output:
+            return f"{self._who} has {self._files} again after {seconds}: nothing is lost"
         if self.again:
-            return f"{self._where} answers again after {self.seconds:.0f} s: nothing is lost, windows go on"
-        what = f"{self._where} has not answered for {self.seconds:.0f} s{self._cause}"
-        return f"{what}; nothing is committed and nothing is lost meanwhile, it is tried until it answers"
+            return f"{self._who} answers again after {seconds}: nothing is lost, windows go on"
+        what, end = "nothing is committed and nothing is lost", "answers"
+        if self.output:
+            what, end = "nothing is lost", "succeeds"
+        return f"{self._waits} for {seconds}{self._cause}; {what} meanwhile, it is tried until it {end}"
 
     @property
     def problem(self) -> str:
         """The store and since when it does not answer, and why; for answers, which outlast the moment."""
         since = datetime.fromtimestamp(self.at - self.seconds, UTC).isoformat(timespec="seconds")
-        if self.output:
-            return f"{self._output} has waited for {self._files} since {since}{self._cause}"
-        return f"{self._where} has not answered since {since}{self._cause}"
+        return f"{self._waits} since {since}{self._cause}"
 
     @property
-    def _text_of_output(self) -> str:
-        if self.again:
-            return f"{self._output} has {self._files} again after {self.seconds:.0f} s: nothing is lost"
-        what = f"{self._output} has waited for {self._files} for {self.seconds:.0f} s{self._cause}"
-        return f"{what}; nothing is lost meanwhile, it is tried until it succeeds"
-
-    @property
-    def _output(self) -> str:
-        return f"`{self.output}` on `{self.host}`" if self.host else f"`{self.output}`"
+    def _waits(self) -> str:
+        return f"{self._who} has {f'waited for {self._files}' if self.output else 'not answered'}"
 
     @property
     def _files(self) -> str:
         return f"`{self.place}`" if self.place else "its files"
 
     @property
-    def _where(self) -> str:
+    def _who(self) -> str:
+        if self.output:
+            return f"`{self.output}` on `{self.host}`" if self.host else f"`{self.output}`"
         from_here = f" cannot be reached from `{self.host}`: it" if self.host else ""
         return f"the checkpoint's store (`{self.place}`){from_here}"
 

@@ -28,12 +28,12 @@ def test_sums_and_counts_by_operator():
     totals.add(figures((0.001, 0.001, 0.0, 0.0), (0.3, 0.1, 0.15, 0.05)))
     totals.add(figures((0.002, 0.002, 0.0, 0.0), (700.0, 600.0, 60.0, 40.0)))
     a, b = totals.totals()
-    assert (a.latency, a.compute, a.wait, a.transfer) == pytest.approx((0.003, 0.003, 0.0, 0.0))
-    assert a.counts[:3] == (1, 2, 2)  # a bound is inclusive: 0.001 is up to 0.001
-    assert (b.latency, b.compute, b.wait, b.transfer) == pytest.approx((700.3, 600.1, 60.15, 40.05))
-    assert b.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 0
-    assert b.counts[LATENCY_BOUNDS_SECONDS.index(0.5)] == 1
-    assert b.counts[-2:] == (1, 2)  # beyond the last bound
+    assert (a.latency.total, a.compute, a.wait, a.transfer) == pytest.approx((0.003, 0.003, 0.0, 0.0))
+    assert a.latency.counts[:3] == (1, 2, 2)  # a bound is inclusive: 0.001 is up to 0.001
+    assert (b.latency.total, b.compute, b.wait, b.transfer) == pytest.approx((700.3, 600.1, 60.15, 40.05))
+    assert b.latency.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 0
+    assert b.latency.counts[LATENCY_BOUNDS_SECONDS.index(0.5)] == 1
+    assert b.latency.counts[-2:] == (1, 2)  # beyond the last bound
     assert (a.cpu, b.cpu) == pytest.approx((0.0015, 300.05))
 
 
@@ -42,7 +42,7 @@ def test_who_did_not_report_is_not_counted():
     totals.planned("ab")
     totals.add(figures((0.1, 0.1, 0.0, 0.0), (NAN, NAN, NAN, NAN)))
     a, b = totals.totals()
-    assert (a.counts[-1], b.counts[-1], b.latency) == (1, 0, 0.0)
+    assert (a.latency.counts[-1], b.latency.counts[-1], b.latency.total) == (1, 0, 0.0)
 
 
 def test_a_new_plan_keeps_those_that_it_still_has_and_a_plan_that_is_tried_loses_none():
@@ -53,8 +53,8 @@ def test_a_new_plan_keeps_those_that_it_still_has_and_a_plan_that_is_tried_loses
     totals.planned("ca")
     totals.add(figures((0.4, 0.4, 0.0, 0.0), (0.1, 0.1, 0.0, 0.0)))
     c, a = totals.totals()
-    assert (a.counts[-1], a.compute) == (2, pytest.approx(0.2))
-    assert (c.counts[-1], c.compute) == (1, pytest.approx(0.4))
+    assert (a.latency.counts[-1], a.compute) == (2, pytest.approx(0.2))
+    assert (c.latency.counts[-1], c.compute) == (1, pytest.approx(0.4))
     totals.planned("b")
     assert totals.totals()[0].compute == pytest.approx(0.2)
 
@@ -92,9 +92,9 @@ def test_windows_and_their_blame():
     totals.add([0.25, 0.3], {("compute", "a"): 0.5, ("commit", ""): 0.05})
     totals.add([0.5], {("compute", "a"): 0.5})
     window = totals.total()
-    assert window.latency == pytest.approx(1.05)
-    assert window.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 1
-    assert window.counts[-1] == 3
+    assert window.latency.total == pytest.approx(1.05)
+    assert window.latency.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 1
+    assert window.latency.counts[-1] == 3
     assert window.blame == pytest.approx({("compute", "a"): 1.0, ("commit", ""): 0.05})
 
 

@@ -3,7 +3,8 @@
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from ridgeline.measure.metric import Distribution, Kind
+from ridgeline.measure.age.histogram import Distribution
+from ridgeline.measure.metric import Kind
 from ridgeline.measure.metrics import METRICS
 from ridgeline.service.export.prometheus import Readings
 

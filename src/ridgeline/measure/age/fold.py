@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ridgeline.measure.age.histogram import Integers, Seconds
-from ridgeline.measure.age.record_age import AgeTotals, RecordAges, merged, older, place_order
+from ridgeline.measure.age.histogram import Distribution, Integers, Seconds
+from ridgeline.measure.age.record_age import RecordAges, merged, older, place_order
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import AgeSample, OutputPublished, WindowCommitted, WindowReported
@@ -195,7 +195,7 @@ class AgeFold:
         )
         return {"operators": list(rows), "fromNewestRecord": self._from_newest}
 
-    def totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
+    def totals(self) -> list[tuple[OperatorNode, str, Distribution]]:
         """All ages since the start, by operator and place."""
         return [
             (node, place, totals)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -75,6 +76,17 @@ def values_of(buckets: Iterable[tuple[int, int]], bits: int) -> tuple[Seconds, I
 def midpoints(numbers: Integers, bits: int) -> Seconds:
     """Those of buckets by their numbers, which are above the zero bucket."""
     return ((2 * numbers + 1) << (_MANTISSA - 1 - bits)).view(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The values of a histogram of a metrics system.
+
+    `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
+    """
+
+    counts: tuple[int, ...]
+    total: float
 
 
 class Histogram:

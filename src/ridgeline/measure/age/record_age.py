@@ -35,6 +35,7 @@ import numpy as np
 from ridgeline.api.times import NO_TIME, Microseconds
 from ridgeline.measure.age.histogram import (
     TRANSPORT_BITS,
+    Distribution,
     Histogram,
     Integers,
     Seconds,
@@ -288,20 +289,6 @@ class AgeFigures:
     p999: float
 
 
-@dataclass(frozen=True, slots=True)
-class AgeTotals:
-    """All ages since the start as a Prometheus histogram has them.
-
-    `counts`: ages up to each of `AGE_BOUNDS_SECONDS`, cumulative, and last all of them. By the buckets of the
-    samples, so an age within 0.2 % of a bound may be on its other side. Negative ages are below every bound,
-    and in `sum_seconds`, as they are.
-    """
-
-    counts: tuple[int, ...]
-    sum_seconds: float
-    count: int
-
-
 class Ages(NamedTuple):
     """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
 
@@ -467,10 +454,13 @@ class RecordAges:
         known = self._series.get(series, {})
         return tuple(place for place in LEVELS if place in known)
 
-    def totals(self, series: Series, place: str) -> AgeTotals | None:
-        """All ages since the start; None if there were none."""
+    def totals(self, series: Series, place: str) -> Distribution | None:
+        """All ages since the start, by `AGE_BOUNDS_SECONDS`; None if there were none.
+
+        By the buckets of the samples, so an age within 0.2 % of a bound may be on its other side. Negative
+        ages are below every bound, and count as 0 in the sum.
+        """
         own = self._series.get(series, {}).get(place)
         if own is None:
             return None
-        counts = tuple(np.cumsum(own.counts).tolist())
-        return AgeTotals(counts, own.sum_seconds, counts[-1])
+        return Distribution(tuple(np.cumsum(own.counts).tolist()), own.sum_seconds)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -43,20 +42,6 @@ SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
 
 
-@dataclass(frozen=True)
-class _Averages:
-    """The means of several windows; `figures` as in `Latencies` of one window."""
-
-    topology: Topology
-    figures: Figures
-
-    @cached_property
-    def path(self) -> CriticalPath:
-        """The critical path of the means."""
-        own = own_seconds(self.figures)
-        return CriticalPath.of(self.topology, own, critical_paths(self.topology, own[None])[0])
-
-
 class LatencyFold:
     """A fold over committed windows, in order, that answers in plain data for JSON.
 
@@ -82,19 +67,17 @@ class LatencyFold:
         self._physical, self._logical = Spreads(kept=0), Spreads()
         """Of physical operators, by `_key`, and of logical ones, by name."""
         self._last: Topology | None = None
-        self._mean: tuple[KeptWindow, _Averages] | None = None
+        self._mean: tuple[KeptWindow, Figures, CriticalPath] | None = None
         """The averages that were asked for last, of the windows up to this one."""
 
     # Windows in ---------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology, window_seconds: float = 0.0) -> None:
-        """Replace the plan; one that is equal to the last changes nothing.
+        """Replace the plan.
 
         Percentiles of logical operators stay, and those of physical operators that the plan keeps.
         """
         self._width = window_seconds
-        if self._last is not None and (topology is self._last or topology == self._last):
-            return
         self._last = topology
         self._totals.planned(node.series for node in topology.operators)
         self._physical.planned(_key(topology, node.id) for node in topology.operators)
@@ -167,7 +150,7 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return self.no_latency
-        averages = self._averages(record)
+        averages, _ = self._averages(record)
         return {
             "windowId": record.times.commit.window_id,
             "operators": self._operators(record, averages, behind or {}),
@@ -218,7 +201,7 @@ class LatencyFold:
         record = self._find(window_id)
         if record is None:
             return _nothing_yet()["average"]
-        path = self._averages(record).path
+        _, path = self._averages(record)
         titles = [record.topology.by_id[operator].title for operator in path.path]
         return {"latencyMs": as_ms(path.latency_seconds), "path": titles}
 
@@ -234,7 +217,7 @@ class LatencyFold:
         Raises KeyError if it is not kept.
         """
         record = self._kept(window_id)
-        operators = self._operators(record, self._averages(record), {})
+        operators = self._operators(record, self._averages(record)[0], {})
         return {
             **record.summary,
             "blame": _blame(record),
@@ -264,8 +247,8 @@ class LatencyFold:
         record = self._find(None)
         if record is None:
             return {}
-        averages = self._averages(record)
-        own, path = own_seconds(averages.figures), averages.path
+        averages, path = self._averages(record)
+        own = own_seconds(averages)
         parts: dict[str, float] = {}
         for operator in path.path if path.latency_seconds > 0 else ():
             name = record.topology.by_id[operator].name
@@ -273,10 +256,13 @@ class LatencyFold:
             parts[name] = parts.get(name, 0.0) + seconds / path.latency_seconds
         return parts
 
-    def _averages(self, record: KeptWindow) -> _Averages:
-        """The mean over the windows up to a record's, of each operator over those in which it reported."""
+    def _averages(self, record: KeptWindow) -> tuple[Figures, CriticalPath]:
+        """The mean over the windows up to a record's, of each operator over those in which it reported.
+
+        And the critical path of these means.
+        """
         if self._mean is not None and self._mean[0] is record:
-            return self._mean[1]
+            return self._mean[1:]
         records = self._until(record, self._average_windows)
         rows = [
             other.figures if other.topology is record.topology else _aligned(other, record.topology)
@@ -287,8 +273,10 @@ class LatencyFold:
         counts = known.sum(axis=0)
         sums = np.where(known, figures, 0.0).sum(axis=0)
         mean = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-        self._mean = record, _Averages(record.topology, mean)
-        return self._mean[1]
+        own = own_seconds(mean)
+        path = CriticalPath.of(record.topology, own, critical_paths(record.topology, own[None])[0])
+        self._mean = record, mean, path
+        return mean, path
 
     def _until(self, record: KeptWindow, windows: int) -> list[KeptWindow]:
         """The last windows up to a record, itself the first."""
@@ -319,11 +307,11 @@ class LatencyFold:
         )
 
     def _operators(
-        self, record: KeptWindow, averages: _Averages, behind: Mapping[int, int]
+        self, record: KeptWindow, averages: Figures, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
         topology, times = record.topology, record.figures[SHOWN].T.tolist()
-        columns = zip(topology.operators, times, averages.figures[0].tolist(), record.estimated, strict=True)
+        columns = zip(topology.operators, times, averages[0].tolist(), record.estimated, strict=True)
         return [
             {
                 "operator": node.title,
@@ -336,10 +324,10 @@ class LatencyFold:
             for node, own, average, estimated in columns
         ]
 
-    def _logical_operators(self, record: KeptWindow, averages: _Averages) -> list[LogicalLatencyAnswer]:
+    def _logical_operators(self, record: KeptWindow, averages: Figures) -> list[LogicalLatencyAnswer]:
         """The latencies of logical operators: in the window, of the averages, and of all windows."""
         topology, logical = record.topology, record.topology.logical
-        found = logical.latencies(np.array([record.figures[SHOWN], averages.figures[SHOWN]]))
+        found = logical.latencies(np.array([record.figures[SHOWN], averages[SHOWN]]))
         unknown = [math.nan] * len(SHOWN)
         rows: list[LogicalLatencyAnswer] = []
         for name in topology.names:
@@ -425,12 +413,7 @@ def _slack(record: KeptWindow) -> dict[str, float]:
 
 
 def _aligned(record: KeptWindow, topology: Topology) -> Figures:
-    """A record's figures in the columns of another plan."""
-    columns = {
-        _key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)
-    }
-    aligned = np.full((ROWS, len(topology.operators)), np.nan)
-    for column, node in enumerate(topology.operators):
-        if (key := _key(topology, node.id)) in columns:
-            aligned[:, column] = record.figures[:, columns[key]]
-    return aligned
+    """A record's figures in the columns of another plan; NaN for operators that its own had not."""
+    known = {_key(record.topology, node.id): place for place, node in enumerate(record.topology.operators)}
+    columns = [known.get(_key(topology, node.id), -1) for node in topology.operators]
+    return np.concatenate([record.figures, np.full((ROWS, 1), np.nan)], axis=1)[:, columns]

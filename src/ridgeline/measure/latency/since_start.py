@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.age.histogram import BITS, bucket_numbers, lowest_bucket, midpoints
+from ridgeline.measure.age.histogram import BITS, Distribution, bucket_numbers, lowest_bucket, midpoints
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS
 from ridgeline.measure.topology import KEPT, surplus
 
@@ -25,14 +25,9 @@ _MIDPOINTS = np.append(0.0, midpoints(np.arange(1, _BUCKETS) + _BELOW, BITS))
 
 @dataclass(frozen=True, slots=True)
 class LatencyTotal:
-    """One operator's windows since the start; seconds.
+    """One operator's windows since the start: latencies by `LATENCY_BOUNDS_SECONDS`, and sums of seconds."""
 
-    `counts`: windows whose latency was up to each of `LATENCY_BOUNDS_SECONDS`, cumulative, and last all of
-    them.
-    """
-
-    counts: tuple[int, ...]
-    latency: float
+    latency: Distribution
     compute: float
     wait: float
     transfer: float
@@ -41,13 +36,9 @@ class LatencyTotal:
 
 @dataclass(frozen=True, slots=True)
 class WindowTotal:
-    """The windows since the start as wholes; `counts` as in `LatencyTotal`.
+    """The windows since the start as wholes. `blame`: seconds by (what, operator's title)."""
 
-    `blame`: seconds by (what, operator's title).
-    """
-
-    counts: tuple[int, ...]
-    latency: float
+    latency: Distribution
     blame: Mapping[tuple[str, str], float]
 
 
@@ -59,6 +50,8 @@ class _SinceStart:
     """
 
     def __init__(self, row: list[Any], kept: int = KEPT) -> None:
+        self._asked: dict[tuple[float, ...], Sequence[tuple[float | None, ...]]] = {}
+        """What was asked for since the last window: many windows show the same."""
         self._places: dict[Hashable, int] = {}
         self._rows = np.zeros(0, row)
         self._kept = kept
@@ -68,6 +61,7 @@ class _SinceStart:
         """These keys from now on, in the order of what is added."""
         known = {**self._former, **dict(zip(self._places, self._rows, strict=True))}
         self._places = {key: place for place, key in enumerate(keys)}
+        self._asked.clear()
         self._rows = np.zeros(len(self._places), self._rows.dtype)
         for key, place in self._places.items():
             if key in known:
@@ -78,6 +72,7 @@ class _SinceStart:
         """The plan has a window, so it is no longer only tried: bound what is kept of others."""
         for gone in surplus(self._former, most=self._kept):
             del self._former[gone]
+        self._asked.clear()
 
 
 class Spreads(_SinceStart):
@@ -85,18 +80,10 @@ class Spreads(_SinceStart):
 
     def __init__(self, kept: int = KEPT) -> None:
         super().__init__([("buckets", np.uint32, _BUCKETS)], kept)
-        self._asked: dict[tuple[float, ...], Sequence[tuple[float | None, ...]]] = {}
-        """Quantiles that were asked for since the last window: many windows show the same."""
-
-    def planned(self, keys: Iterable[Hashable]) -> None:
-        """As of all kinds of rows."""
-        super().planned(keys)
-        self._asked.clear()
 
     def add(self, latencies: Floats) -> None:
         """Add windows: seconds by window and key, NaN where one did not report."""
         self._trim()
-        self._asked.clear()
         known = ~np.isnan(latencies)
         buckets = bucket_numbers(np.maximum(latencies[known], 0.0), BITS) - _BELOW
         np.add.at(self._rows["buckets"], (np.nonzero(known)[1], np.clip(buckets, 0, _BUCKETS - 1)), 1)
@@ -140,7 +127,10 @@ class LatencyTotals(_SinceStart):
     def totals(self) -> list[LatencyTotal]:
         """The sums of all keys, in their order."""
         counts, sums = np.cumsum(self._rows["counts"], axis=1).tolist(), self._rows["sums"].tolist()
-        return [LatencyTotal(tuple(own), *seconds) for own, seconds in zip(counts, sums, strict=True)]
+        return [
+            LatencyTotal(Distribution(tuple(own), latency), *parts)
+            for own, (latency, *parts) in zip(counts, sums, strict=True)
+        ]
 
 
 class WindowTotals:
@@ -163,4 +153,5 @@ class WindowTotals:
 
     def total(self) -> WindowTotal:
         """The sums."""
-        return WindowTotal(tuple(np.cumsum(self._windows).tolist()), self._latency, dict(self._blame))
+        latency = Distribution(tuple(np.cumsum(self._windows).tolist()), self._latency)
+        return WindowTotal(latency, dict(self._blame))

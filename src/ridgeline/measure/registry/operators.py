@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.measure.answers.operators import OPERATOR_METRICS
 from ridgeline.measure.metric import (
     LATENCY_BOUNDS_SECONDS,
     OPERATOR,
-    Distribution,
     Labelled,
     Labels,
     Metric,
@@ -27,16 +26,10 @@ _PORT = (*OPERATOR, "port")
 _of_operator = partial(Metric, labels=OPERATOR)
 
 
-def _total(field: str, scrape: Scrape) -> Iterator[tuple[Labels, float]]:
-    """A sum of seconds of operators since the start."""
+def _total(field: str, scrape: Scrape) -> Iterator[tuple[Labels, Any]]:
+    """Seconds of operators since the start."""
     for node, total in scrape.latencies:
         yield operator_labels(node.title, node.partition), getattr(total, field)
-
-
-def _latencies(scrape: Scrape) -> Labelled:
-    """The latencies of operators since the start."""
-    for node, total in scrape.latencies:
-        yield operator_labels(node.title, node.partition), Distribution(total.counts, total.latency)
 
 
 def _compute(scrape: Scrape) -> Labelled:
@@ -64,7 +57,7 @@ OPERATORS = (
         "A long tail is a straggler or skew: compare the partitions.",
         aliases=("Apex `latencyMA`",),
         bounds=LATENCY_BOUNDS_SECONDS,
-        read=_latencies,
+        read=partial(_total, "latency"),
     ),
     _of_operator(
         "operator_compute_seconds_total",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, cast, get_type_hints
 
-from ridgeline.measure.age.record_age import AgeTotals
+from ridgeline.measure.age.histogram import Distribution
 from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
 from ridgeline.measure.answers.operators import ContainerAnswer, MetricAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
@@ -25,7 +25,7 @@ class Scrape:
     containers: list[ContainerAnswer]
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
-    ages: list[tuple[OperatorNode, str, AgeTotals]]
+    ages: list[tuple[OperatorNode, str, Distribution]]
     watermarks: WatermarksAnswer
     counts: RunCounts
     changes: Mapping[str, int]

@@ -14,7 +14,6 @@ from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.metric import (
     OPERATOR,
     VERDICTS,
-    Distribution,
     Labelled,
     Labels,
     Metric,
@@ -198,7 +197,7 @@ def _ages(scrape: Scrape) -> Labelled:
     """Record ages since the start."""
     for node, place, total in scrape.ages:
         labels = operator_labels(node.title, node.partition)
-        yield (*labels, place), Distribution(total.counts, total.sum_seconds)
+        yield (*labels, place), total
 
 
 def _last_minute(scrape: Scrape) -> Iterator[tuple[Labels, RecordAgeAnswer]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.measure.answers.application import StatsAnswer
-from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Distribution, Labelled, Labels, Metric
+from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Labelled, Labels, Metric
 from ridgeline.measure.registry.scrape import Scrape, of_answers, one, seconds, summed
 
 
@@ -47,7 +47,7 @@ WINDOWS = (
         "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
         aliases=("Spark `batchDuration`", "Flink `lastCheckpointDuration`"),
         bounds=LATENCY_BOUNDS_SECONDS,
-        read=one(lambda scrape: Distribution(scrape.windows.counts, scrape.windows.latency)),
+        read=one(lambda scrape: scrape.windows.latency),
     ),
     Metric(
         "window_blame_seconds_total",

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.measure.age.histogram import Distribution
 from ridgeline.measure.answers.operators import MetricAnswer
-from ridgeline.measure.metric import Distribution, Kind, Labels, Metric
+from ridgeline.measure.metric import Kind, Labels, Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS
 from ridgeline.measure.registry.scrape import Scrape
 from ridgeline.measure.topology import MetricNode
