@@ -52,7 +52,7 @@ class _Walk:
 
     def __init__(self, ends: Figures) -> None:
         self.positions = ends
-        self.floors = np.full_like(ends, -np.inf)
+        self.floors, self.least = np.full_like(ends, -np.inf), SMALLEST_STEP
         self.steps: list[tuple[str, Places, Figures]] = []
         """What, the place of the operator or -1, and seconds, of each window; from the last to the first."""
         self._nobody = np.full(len(ends), -1, np.intp)
@@ -60,11 +60,11 @@ class _Walk:
     def back_to(self, starts: Figures, what: str, operators: Places | None = None) -> None:
         """Name the time, if any, from `starts` to where the walk is; nothing is taken below `floors`.
 
-        NaN: a window has no such time. Less than `SMALLEST_STEP` is left to the step before.
+        NaN: a window has no such time. What is no longer than `least` is left to the step before.
         """
         positions = np.fmin(self.positions, np.maximum(starts, self.floors))
         taken = self.positions - positions
-        counts = taken >= SMALLEST_STEP
+        counts = taken > self.least
         if counts.any():
             taken[~counts] = 0.0
             self.steps.append((what, self._nobody if operators is None else operators, taken))
@@ -118,7 +118,7 @@ def blame_chains(windows: Windows, paths: Places) -> BlameChains:
     walk.back_to(returned, "stage")
     walk.floors = np.minimum(np.maximum(launched, began), walk.positions)
     _Containers(windows, walk).walk(paths, launched)
-    walk.floors = began
+    walk.floors, walk.least = began, 0.0  # no step is before
     walk.back_to(np.where(planned - began < SMALLEST_STEP, began, planned), "planning")
     walk.back_to(np.where([one.closing for one in commits], began, np.nan), "ending")
     walk.back_to(began, "retries")
