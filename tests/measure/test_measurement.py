@@ -283,7 +283,10 @@ def answers(measurement):
         [
             *(measurement.overview(now), measurement.windows(), measurement.summary()),
             *(measurement.application_history(now), measurement.operator_history(now, "sum")),
-            [(total.latency, total.compute) for _, total in measurement.latency_totals()],
+            [
+                (total.latency.counts, total.latency.total, total.compute)
+                for _, total in measurement.latency_totals()
+            ],
             sorted(measurement.window_totals().blame.items()),
         ]
     )
