@@ -63,15 +63,15 @@ class Feed:
         clock = (began, began, began, began, at, at, at, at)
         reported = of_reports(*events.values())
         times = WindowTimes(WindowCommitted(at, self.number, 1, *clock[1:]), began, reported)
+        chains = SimpleNamespace(sums=lambda *_: {})
         folded = SimpleNamespace(
             figures=figures[None],
             logical=topology.logical.latencies(figures[None, SHOWN]),
             counts=Windows(topology, [times]).counts,
             paths=np.zeros((1, 1), np.intp),
-            chains=SimpleNamespace(sums=lambda *_: {}),
+            windows=[SimpleNamespace(chains=chains, row=0, topology=topology, times=times)],
         )
-        window = SimpleNamespace(folded=folded, row=0, topology=topology, times=times)
-        self.fold.add([(window, ())], self.width)
+        self.fold.add(folded, [()], self.width)
         if age is not None:
             self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1

@@ -23,7 +23,7 @@ from ridgeline.measure.history.step import (
     Slice,
     Step,
 )
-from ridgeline.measure.latency.folded import KeptWindow
+from ridgeline.measure.latency.folded import FoldedWindows, KeptWindow
 from ridgeline.measure.topology import Topology
 
 Aged = tuple[str, AgeSample, float]
@@ -85,14 +85,14 @@ class HistoryFold:
 
     # Windows in ---------------------------------------------------------------------------------------------
 
-    def add(self, windows: Iterable[tuple[KeptWindow, Iterable[Aged]]], window_seconds: float) -> None:
-        """Take windows of one fold in, in order; one that came before changes nothing.
+    def add(self, folded: FoldedWindows, ages_of: Iterable[Iterable[Aged]], window_seconds: float) -> None:
+        """Take windows in, in order; one that came before changes nothing.
 
-        Each with the ages that came after it.
+        `ages_of`: the ages that came after each.
         """
         present = self._present
         together: list[KeptWindow] = []
-        for window, ages in windows:
+        for window, ages in zip(folded.windows, ages_of, strict=True):
             times = window.times
             if self._last is not None and times.commit.window_id <= self._last[0]:
                 continue
@@ -102,7 +102,7 @@ class HistoryFold:
             is_of_it = present is not None and present.step.begin - 1 <= now < present.step.end
             if present is None or not is_of_it or present.topology is not window.topology:
                 if present is not None and together:
-                    present.add(together)
+                    present.add(folded, together)
                 present, together = self._begin(window.topology, before, now), []
             present.end = max(present.end, now)
             step = present.step
@@ -113,7 +113,7 @@ class HistoryFold:
             for age in ages:
                 self.age(*age)
         if present is not None and together:
-            present.add(together)
+            present.add(folded, together)
 
     def _begin(self, topology: Topology, before: float, now: float) -> Slice:
         """The second before is over: a slice for this one."""

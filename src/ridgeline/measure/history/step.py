@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import Ages
 from ridgeline.measure.answers.history import ApplicationStepAnswer
-from ridgeline.measure.latency.folded import KeptWindow, blame_of
+from ridgeline.measure.latency.folded import FoldedWindows, KeptWindow, blame_of
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import Count
 from ridgeline.measure.topology import Topology
@@ -211,9 +211,9 @@ class Slice:
         step = OpenStep(second, second + 1, np.zeros((Sum.COUNT, logical)), greatest)
         return cls(topology, begin, now, np.zeros((Sum.COUNT, size)), step)
 
-    def add(self, windows: Sequence[KeptWindow]) -> None:
-        """Add windows up, which follow each other in a fold."""
-        folded, first, last = windows[0].folded, windows[0].row, windows[-1].row
+    def add(self, folded: FoldedWindows, windows: Sequence[KeptWindow]) -> None:
+        """Add windows up, which follow each other among those that are folded."""
+        first, last = windows[0].row, windows[-1].row
         topology, step, logical = self.topology, self.step, self.topology.logical
         rows = slice(first, last + 1)
         figures, latencies, counts = folded.figures[rows], folded.logical[rows], folded.counts[rows]

@@ -46,8 +46,8 @@ class LatencyFold:
     """A fold over committed windows, in order, that answers in plain data for JSON.
 
     Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
-    kept for the last `history` windows. Memory is bounded: about 50 bytes per operator and window kept, 100
-    for each step of its blame chain, and 8 KiB per operator. Of operators that a new plan has not, what they
+    kept for the last `history` windows. Memory is bounded: about 50 bytes per operator and window kept, 12
+    for each step of a blame chain, and 8 KiB per operator. Of operators that a new plan has not, what they
     add up to is kept for 1,000. One thread at a time.
     """
 
@@ -100,7 +100,7 @@ class LatencyFold:
         self._totals.add(folded.figures[:, SHOWN])
         self._physical.add(folded.figures[:, 0])
         self._logical.add(folded.logical[:, 0])
-        self.history.add(zip(folded.windows, ages, strict=True), self._width)
+        self.history.add(folded, ages, self._width)
         before = self._find(None)
         for one in folded.windows:
             self._records[one.times.commit.window_id] = one
@@ -161,8 +161,9 @@ class LatencyFold:
     def by_name(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError for a window that is not kept."""
         record = self._kept(window_id)
-        found = record.folded.logical[record.row, 0].tolist()
-        pairs = zip(record.topology.logical.names, found, strict=True)
+        logical = record.topology.logical
+        found = logical.latencies(record.figures[None, :1])[0, 0].tolist()
+        pairs = zip(logical.names, found, strict=True)
         return {name: seconds for name, seconds in pairs if not math.isnan(seconds)}
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:

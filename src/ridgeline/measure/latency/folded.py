@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
-from ridgeline.measure.latency.blame import BlameStep, blame_chains, since_trigger, spark_phases
+from ridgeline.measure.latency.blame import BlameChains, BlameStep, blame_chains, since_trigger, spark_phases
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
     Held,
@@ -20,15 +20,15 @@ from ridgeline.measure.latency.critical_path import (
     slot_paths,
 )
 from ridgeline.measure.latency.operator_latency import SHOWN, latencies, own_seconds
-from ridgeline.measure.latency.window import NOTHING, Figures, Windows, WindowTimes
+from ridgeline.measure.latency.window import NOTHING, Figures, Places, Windows, WindowTimes
 from ridgeline.measure.topology import Topology
 
 
 class FoldedWindows:
-    """Windows of one plan with all that is found of them, by window. What containers reported is not kept.
+    """Windows of one plan with all that is found of them, by window.
 
     `figures`: as in `Latencies`; `logical`: the rows `SHOWN` by logical operator. `counts`: as in `Windows`.
-    `paths`, `chains`: critical paths and blame, which few are asked for.
+    `paths`: as `critical_paths`. Of each of `windows` only what is asked for later is kept.
     """
 
     def __init__(self, windows: Windows, window_seconds: float, behind: Sequence[int], lag: float) -> None:
@@ -37,39 +37,40 @@ class FoldedWindows:
         self.figures, self.clamps = found.figures, int(found.clamped.sum())
         self.logical = topology.logical.latencies(found.figures[:, SHOWN])
         self.counts, self.paths = windows.counts, critical_paths(topology, found.own)
-        self.chains = blame_chains(windows, slots)
+        chains = blame_chains(windows, slots)
         times = (replace(one, reported=NOTHING) for one in windows.times)
         held, tuples = held_results(windows, slots), windows.tuples()
-        of_each = zip(times, found.figures, found.estimated, tuples, held, strict=True)
-        self.windows = [KeptWindow(self, topology, row, *one) for row, one in enumerate(of_each)]
-        """Each of them."""
+        of_each = zip(times, found.figures, found.estimated, tuples, held, self.paths, strict=True)
+        self.windows = [KeptWindow(topology, chains, row, *one) for row, one in enumerate(of_each)]
 
 
 @dataclass(frozen=True)
 class KeptWindow:
-    """One window as it is kept: a `row` of those that it was folded with.
+    """One window as it is kept.
 
-    `times`: those of the driver. `figures`: as in `Latencies`; `tuples`: entered, and left.
+    `times`: those of the driver. `figures`: as in `Latencies`; `tuples`: entered, and left. `places`: its
+    critical path. `row`: which of `chains`, of the windows that it was folded with, is its blame.
     """
 
-    folded: FoldedWindows
     topology: Topology
+    chains: BlameChains
     row: int
     times: WindowTimes
     figures: Figures
     estimated: npt.NDArray[np.bool_]
     tuples: tuple[int, int]
     held: tuple[Held, ...]
+    places: Places
 
     @cached_property
     def path(self) -> CriticalPath:
         """Its critical path."""
-        return CriticalPath.of(self.topology, own_seconds(self.figures), self.folded.paths[self.row])
+        return CriticalPath.of(self.topology, own_seconds(self.figures), self.places)
 
     @cached_property
     def blame(self) -> tuple[BlameStep, ...]:
         """The causes of its time, from its trigger on."""
-        return since_trigger(self.times, self.folded.chains[self.row])
+        return since_trigger(self.times, self.chains[self.row])
 
     @property
     def path_titles(self) -> list[str]:
@@ -102,7 +103,7 @@ class KeptWindow:
 def blame_of(windows: Sequence[KeptWindow]) -> dict[tuple[str, str], float]:
     """Seconds of windows that follow each other in a fold, by what they were spent on and by title."""
     first, last = windows[0], windows[-1]
-    found = first.folded.chains.sums(first.row, last.row)
+    found = first.chains.sums(first.row, last.row)
     for one in windows:
         for what, seconds in spark_phases(one.times).items():
             found[what, ""] = found.get((what, ""), 0.0) + seconds
