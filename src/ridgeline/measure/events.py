@@ -38,6 +38,8 @@ HostTime = typing.Annotated[float, "host's clock"]
 
 `ridgeline.measure.latency.window.Windows` has them on STRAM's clock.
 """
+Port = tuple[int, typing.Literal["input", "output"], str]
+"""An operator, which way, and the name of the port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +299,7 @@ class WindowReported(RunEvent):
     tasks: tuple[str, ...]
     containers: typing.Annotated[Table, _Columns(CONTAINERS)]
     operators: typing.Annotated[Table, _Columns(OPERATORS)]
-    ports: tuple[tuple[int, str, str], ...]
+    ports: tuple[Port, ...]
     tuples: tuple[int, ...]
     busy: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     dropped: Mapping[int, str] = field(default_factory=dict)
@@ -327,12 +329,10 @@ class WindowReported(RunEvent):
             )
             for one in operators
         ]
-        tuples = {
-            (one.operator, kind, port): count
-            for one in operators
-            for kind, ports in (("input", one.tuples_in), ("output", one.tuples_out))
-            for port, count in ports.items()
-        }
+        tuples: dict[Port, int] = {}
+        for one in operators:
+            tuples |= {(one.operator, "input", port): count for port, count in one.tuples_in.items()}
+            tuples |= {(one.operator, "output", port): count for port, count in one.tuples_out.items()}
         return cls(
             at,
             window_id,
