@@ -420,12 +420,14 @@ def test_what_is_prepared_is_seen_with_its_commit_and_written_once(tmp_path: Pat
     assert rows(table) == []
     thread.stage(2, segments[2:3])
     thread.release(2)  # a third window was committed meanwhile
-    assert thread.drain(10)
+    thread.drain(10)
+    assert not thread.waiting
     assert rows(table) == [0, 1, 2]
     assert sink.written == 2
     thread.stage(3, segments[3:])
     thread.release(3)  # it was not offered
-    assert thread.drain(10)
+    thread.drain(10)
+    assert not thread.waiting
     thread.stop()
     assert rows(table) == [0, 1, 2, 3]
     assert sink.prepared == 1
@@ -444,7 +446,8 @@ def test_what_is_prepared_and_never_committed_is_never_seen(tmp_path: Path) -> N
     again = begin(preparing(table), -1)
     again.stage(0, segments)
     again.release(3)
-    assert again.drain(10)
+    again.drain(10)
+    assert not again.waiting
     again.stop()
     assert rows(table) == [0, 1, 2, 3]
 
@@ -460,7 +463,8 @@ def test_nothing_is_prepared_while_committed_windows_wait(tmp_path: Path) -> Non
     thread.stage(1, segments[1:])
     thread.offer()
     thread.release(3)
-    assert thread.drain(10)
+    thread.drain(10)
+    assert not thread.waiting
     thread.stop()
     assert rows(table) == [0, 1, 2, 3]
 
@@ -475,7 +479,8 @@ def test_a_thread_that_hung_does_not_set_the_mark_back(
     first = begin(hung, -1)
     first.stage(0, segments[:1])
     first.release(0)
-    assert first.drain(10)
+    first.drain(10)
+    assert not first.waiting
     first.stage(1, segments[1:2])
     first.release(1)
     assert hung.reached.wait(10)
@@ -483,7 +488,8 @@ def test_a_thread_that_hung_does_not_set_the_mark_back(
     second = begin(TableSink(str(table)), 0)
     second.stage(1, segments[1:])
     second.release(3)
-    assert second.drain(10)
+    second.drain(10)
+    assert not second.waiting
     second.stop()
     hung.free.set()
     first._thread.join(10)

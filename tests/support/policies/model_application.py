@@ -140,8 +140,8 @@ class Model:
         self.version += made
         done = Event()
         done.set()
-        change = SimpleNamespace(number=len(self.log))
-        return SimpleNamespace(change=change, state="APPLIED" if made else "REFUSED", reason="", done=done)
+        state = "APPLIED" if made else "REFUSED"
+        return SimpleNamespace(number=len(self.log), state=state, reason="", done=done)
 
     def apply(self, edits: Sequence[Edit]) -> int:
         """Change the numbers of partitions; 0 if it is refused."""

@@ -10,6 +10,7 @@ export const WORDS = {
   slot: "waiting for a slot",
   restore: "state restore",
   compute: "compute",
+  transfer: "transfer",
   sibling: "siblings",
   state: "state files",
   results: "collecting results",
