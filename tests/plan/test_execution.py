@@ -6,6 +6,8 @@ import pytest
 
 from ridgeline.api import Application, KeyedPartitioner
 from ridgeline.plan import plan_application
+from ridgeline.plan.execution import Container, ExecutionPlan
+from ridgeline.plan.region import IDS
 from support.plan.parts import Balances, Check, Filter, Follow, Join, Source, Store
 from support.rows import in_a_row
 
@@ -125,3 +127,8 @@ def test_separate_graphs_share_the_stages() -> None:
         row = {"source": Source(), "balances": (Balances(), {"partitions": 2}), "store": Store()}
         in_a_row(app, **{f"{name}_{kind}": operator for kind, operator in row.items()})
     assert [len(stage.split("|")) for stage in stages(app)] == [2, 4, 2]
+
+
+def test_regions_that_are_joined_keep_their_own_stages() -> None:
+    containers = (Container(0, 0, (0,)), Container(IDS, 0, (IDS,)), Container(IDS + 1, 1, (IDS + 1,)))
+    assert ExecutionPlan(containers).stages == [[one] for one in containers]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
+from ridgeline.plan.region import IDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class ExecutionPlan:
 
     @property
     def stages(self) -> list[list[Container]]:
-        """The containers between two shuffles, of each stage."""
-        return [list(boxes) for _, boxes in groupby(self.containers, attrgetter("stage"))]
+        """The containers between two shuffles, of each stage. Regions that are joined have their own."""
+        return [list(boxes) for _, boxes in groupby(self.containers, lambda box: (box.id // IDS, box.stage))]
 
     @property
     def homes(self) -> dict[int, int]:

@@ -186,6 +186,20 @@ def test_keys_that_no_port_can_have(tmp_path, monkeypatch, compact):
         moved.repartition(partitions_of(2))
 
 
+def test_timers_with_keys_that_no_port_can_have(tmp_path):
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven()))
+    cells = moved.cells(0)
+    moved.window += 1
+    for cell in cells.values():
+        cell.begin(moved.window)
+    cells["alarms"].begin_window(moved.window)
+    cells["alarms"].put(timedelta(1), 1)
+    moved.commit(0, cells)
+    moved.known = False  # so they get new numbers
+    with pytest.raises(StateError, match=r"`alarms` .* it has a key that no port can have: a timedelta"):
+        moved.repartition(partitions_of(3, Uneven()))
+
+
 def test_a_segment_that_is_damaged_is_named_and_nothing_moves(moved, tmp_path):
     hold(moved)
     [segment] = state_files.segments_of(next(iter(moved.versions.values())))

@@ -123,7 +123,7 @@ class Division:
                 if not timers or self._stay_apart(after):
                     return self._shared(sources, into, after)
             except TypeError as error:
-                raise self.cannot(name, f"it has a key that no port can have: {error}") from None
+                raise self._of_no_port(name, error) from None
         # What cannot be shared: the hashes of segments are of other keys, or timers get other numbers.
         held = [dict(self._attached(source).items()) for source in sources]
         held = _renumbered(held) if timers else held
@@ -188,6 +188,9 @@ class Division:
             f"state `{name}` of operator `{self._operator.name}` cannot be moved to other partitions: {why}"
         )
 
+    def _of_no_port(self, name: str, error: Exception) -> StateError:
+        return self.cannot(name, f"it has a key that no port can have: {error}")
+
     def _by_key(
         self,
         name: str,
@@ -205,11 +208,11 @@ class Division:
         return [_of(joined, every, own) for own in after]
 
     def _hashes_by(self, name: str, keys: Sequence[Any], by: Callable[[Any], Any] | None) -> Hashes:
-        if by is None:
-            return routed(keys)
         try:
-            return routed(list(map(by, keys)))
+            return routed(keys if by is None else list(map(by, keys)))
         except Exception as error:
+            if by is None:
+                raise self._of_no_port(name, error) from None
             raise self.cannot(name, f"its `moves_by` raised {described(error)}") from error
 
     def _whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:

@@ -237,5 +237,9 @@ def _physical_stream(stream: PhysicalStream, *, leaves: bool) -> dict[str, objec
 
 
 def _execution(execution: ExecutionPlan) -> dict[str, object]:
-    stages = [[_picked(box, "id operators") for box in stage] for stage in execution.stages]
-    return {"stages": [{"index": index, "containers": stage} for index, stage in enumerate(stages)]}
+    return {
+        "stages": [
+            {"index": stage[0].stage, "containers": [_picked(box, "id operators") for box in stage]}
+            for stage in execution.stages
+        ]
+    }
