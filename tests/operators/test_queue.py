@@ -3,6 +3,7 @@
 import json
 import shutil
 import threading
+import time
 from dataclasses import replace
 from itertools import chain
 from random import Random
@@ -151,6 +152,20 @@ def test_a_reader_goes_on_until_the_writer_has_finished(tmp_path):
 
     assert len(before.collected("sink")) == 40
     assert sorted(before.collected("sink") + after.collected("sink")) == sorted(rows)
+
+
+def test_an_end_in_the_middle_of_the_log_is_passed(tmp_path, monkeypatch):
+    rows, read = orders(6), LogReader.read
+    for first in (0, 40, 80):  # each run ends
+        run_local(writer(tmp_path / "queue", rows[first : first + 40]))
+
+    def slowly(self, *limit):
+        time.sleep(0.02)
+        return read(self, *limit)
+
+    monkeypatch.setattr(LogReader, "read", slowly)
+    monkeypatch.setattr(_queue_enumerator, "BUNDLE_ENTRIES", 1)  # so much is read before the first window
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
 
 
 def test_a_reader_takes_what_comes_while_it_runs(tmp_path):

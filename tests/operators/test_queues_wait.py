@@ -8,6 +8,7 @@ import json
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,13 +21,13 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from ridgeline.api import PublisherContext
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api import EnumeratorContext, PublisherContext
+from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import QueueOutput, _queue_files
-from ridgeline.operators._queue_files import QueueFolder
+from ridgeline.operators import QueueInput, QueueOutput, _queue_enumerator, _queue_files
+from ridgeline.operators._queue_files import QueueFolder, ReaderPosition
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_objects import ObjectFolder
 from ridgeline.operators._queue_publisher import QueuePublisher, Written
@@ -34,7 +35,7 @@ from ridgeline.testing import run_local
 from support.crash.disks import full, small_disk
 from support.depth import deep
 from support.operators.harness import HandClock
-from support.operators.queues import orders, read_all, reader, writer
+from support.operators.queues import Order, orders, read_all, reader, writer
 
 WINDOWS = 5
 AWAY = [
@@ -277,6 +278,45 @@ def test_a_reader_waits_for_a_queue_that_is_away(tmp_path: Path, monkeypatch: py
     found = run_local(reader(tmp_path / "queue", 2)).collected("sink")
     assert sorted(found) == sorted(rows)
     assert left == {"log": 0, "segments": 0}
+
+
+def test_a_reader_whose_position_cannot_be_registered_reads_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = Driver(tmp_path)
+    driver.run()
+    monkeypatch.setattr(_queue_enumerator, "_REGISTER_LOOKS", 0)
+    context = EnumeratorContext(
+        "board", "queue", "run1", driver.clock, lambda: None, lambda: None, lambda _text: None, lambda: 1, ""
+    )
+    enumerator = QueueInput(driver.path, schema=Order).enumerator()
+    enumerator.open(context, None)
+
+    def full(_folder: QueueFolder, _position: ReaderPosition) -> None:
+        raise AWAY[0]
+
+    monkeypatch.setattr(QueueFolder, "register", full)
+    began, offset = time.monotonic(), enumerator.advance(0, None)
+    for window in range(1, 11):
+        enumerator.committed(window - 1, offset)
+        driver.run()
+        while offset["rows"] <= window:
+            offset = enumerator.advance(window, offset)
+            time.sleep(0.001)
+    assert time.monotonic() - began < 5.0, "it does not rest after each try"
+    assert enumerator.problem == ""
+    enumerator.close()
+
+
+def test_a_log_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_local(writer(tmp_path / "queue", orders(1)))
+
+    def refused(_self: LogReader, _limit: int = 0) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(LogReader, "read", refused)
+    with pytest.raises(OperatorError, match=r"in `advance`: PermissionError: .*Permission denied"):
+        run_local(reader(tmp_path / "queue"))
 
 
 def test_entries_that_were_read_before_an_error_are_kept(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import FULL
+from ridgeline.api.support.files import FULL, may_recover
 from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
@@ -71,11 +71,13 @@ class Offset(NamedTuple):
 class _Log:
     """A log that is read from an entry on.
 
-    `waiting`: the entries that the thread has read, and that no window has. `lost`: why it reads no more.
+    `waiting`: the entries that the thread has read, and that no window has. `over`: it has found nothing
+    behind them. `lost`: why it reads no more.
     """
 
     reader: LogReader
     waiting: deque[Entry] = field(default_factory=deque)
+    over: bool = False
     lost: Exception | None = None
 
 
@@ -264,6 +266,8 @@ class QueueEnumerator(Enumerator):
         rows, size, waiting = -skip, 0, self._log.waiting
         while waiting and rows < most and size < _WINDOW_BYTES:
             entry = waiting[0]
+            if entry.end and len(waiting) == 1 and not self._log.over:
+                break  # a writer that was started anew may have gone on behind it
             if read and (entry.begins or rows + entry.rows > _WHOLE * most):
                 break
             if rows + entry.rows > _WHOLE * most:
@@ -288,7 +292,7 @@ class QueueEnumerator(Enumerator):
         self._follow(lost.first)
 
     def _read_ahead(self) -> bool:
-        """Read some entries; True if there may be more. Raises OSError."""
+        """Read some entries; True if there may be more. Raises OSError where a later try may succeed."""
         log = self._log
         if log.lost is not None or len(log.waiting) >= _AHEAD:
             return False
@@ -300,12 +304,13 @@ class QueueEnumerator(Enumerator):
                 self._look_for_writer()
             else:
                 entries = log.reader.read()
-        except OSError:
-            raise
-        except Exception as error:  # noqa: BLE001  the next window raises it
-            log.lost = error
+        except Exception as error:
+            if isinstance(error, OSError) and (self._folder.is_remote or may_recover(error)):
+                raise
+            log.lost = error  # the next window raises it
+        was_over, log.over = log.over, not entries  # before a window sees the entries
         log.waiting.extend(entries)
-        if entries or log.lost is not None:
+        if entries or log.lost is not None or (log.waiting and not was_over):
             self._context.wake()
         return bool(entries)
 
@@ -356,18 +361,22 @@ class QueueEnumerator(Enumerator):
         while not self._stop.is_set():
             self._look.wait(self._folder.look_seconds)
             self._look.clear()
+            is_read = False
             try:
                 if self._read_ahead():
                     self._look.set()
+                is_read = True
                 if clock.monotonic() >= register_at:  # also while it reads without a pause
-                    self._register()
                     register_at = clock.monotonic() + pause
-                self._error = None
+                    self._register()
+                    self._error = None
             except OSError as error:
                 if self._error is None:
                     self._log_failure(error)
                 self._error = error
-                self._stop.wait(1.0)
+                if not is_read:  # else it reads on: a full disk can be read
+                    register_at = 0.0
+                    self._stop.wait(1.0)
 
     def _log_failure(self, error: OSError) -> None:
         _log.warning("queue `%s`: %s", mask_addresses(self._path), mask_text(str(error)))
