@@ -24,7 +24,7 @@ from ridgeline import Application, RidgelineError, SchemaError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
-from ridgeline.operators.staged._staged_source import RowStore, StagedSource
+from ridgeline.operators.staged._staged_source import RowStore, StagedSource, Streams
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.testing.shares import share
@@ -287,3 +287,11 @@ def test_standard_input(text: str, piped: bool, tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, check=False, timeout=60, **given)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode() == "".join(f"{line}\n" for line in text.replace("\r\n", "\n").splitlines())
+
+
+def test_what_cannot_be_read_to_its_end_has_not_ended() -> None:
+    streams = Streams()
+    with Path("/proc/self/mem").open("rb", buffering=0) as file:
+        streams.add(file.fileno())
+        with pytest.raises(OSError, match="Input/output"):
+            list(streams.received())

@@ -12,7 +12,7 @@ from uuid import UUID
 import fastavro
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 from ridgeline import RidgelineError, Schema
 from ridgeline.operators.files._typed_files import AvroReader
@@ -93,8 +93,6 @@ def file_of(messages):
     place.field.add(name="zone", number=2, type="TYPE_INT64", label="LABEL_OPTIONAL")
     order.field.add(name="place", number=9, type_name=".shop.Order.Place", **message)
     pool = descriptor_pool.DescriptorPool()
-    from google.protobuf import timestamp_pb2
-
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
     pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
     return [pool.FindMessageTypeByName(name) for name in messages]
@@ -311,3 +309,30 @@ def test_enumerations_and_unknown_numbers_of_protobuf():
     wrong = pa.RecordBatch.from_pylist([{"c": "BLUE"}, {"c": "GREEN"}], schema=text.arrow)
     with pytest.raises(ValueError, match="row 1 does not fit"):
         encoder_of("protobuf", text, name="", message=descriptor)(wrong)
+
+
+def test_times_within_a_map_of_protobuf():
+    file = descriptor_pb2.FileDescriptorProto(name="t.proto", package="t", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    made = file.message_type.add(name="M")
+    entry = made.nested_type.add(name="SeenEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL")
+    when = {"type": "TYPE_MESSAGE", "type_name": ".google.protobuf.Timestamp"}
+    entry.field.add(name="value", number=2, label="LABEL_OPTIONAL", **when)
+    made.field.add(
+        name="seen", number=1, type="TYPE_MESSAGE", type_name=".t.M.SeenEntry", label="LABEL_REPEATED"
+    )
+    made.field.add(name="last", number=2, label="LABEL_OPTIONAL", **when)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(file.SerializeToString())
+    options = {"message": pool.FindMessageTypeByName("t.M")}
+    kind = pa.timestamp("us", "UTC")
+    schema = Schema(pa.schema([("seen", pa.map_(pa.string(), kind)), ("last", kind)]))
+    now = datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC)
+    rows = [{"seen": [("a", now)], "last": now}, {"seen": [], "last": None}]
+    values = encoder_of("protobuf", schema, name="", **options)(
+        pa.RecordBatch.from_pylist(rows, schema=schema.arrow)
+    )
+    assert decode(decoder_of("protobuf", schema, **options), list(values)).batch.to_pylist() == rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -150,8 +150,33 @@ class ProtobufEncoder(RowEncoder):
 
     def encoded(self, record: Mapping[str, Any]) -> bytes:
         """The message of a row: null, also within, is not set."""
-        value: bytes = self._class(**record).SerializeToString()
+        try:
+            message = self._class(**record)
+        except TypeError:
+            message = self._class(**_with_parts(record))
+        value: bytes = message.SerializeToString()
         return value
+
+
+def _with_parts(value: Any) -> Any:
+    """A value with the fields of its times and durations: within maps constructors take nothing else."""
+    from google.protobuf.duration_pb2 import Duration
+    from google.protobuf.timestamp_pb2 import Timestamp
+
+    if isinstance(value, Mapping):
+        return {name: _with_parts(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return list(map(_with_parts, value))
+    made: Any
+    if isinstance(value, datetime):
+        made = Timestamp()
+        made.FromDatetime(value)
+    elif isinstance(value, timedelta):
+        made = Duration()
+        made.FromTimedelta(value)
+    else:
+        return value
+    return {"seconds": made.seconds, "nanos": made.nanos}
 
 
 def registered_encoder(columns: Schema, subject: str, registry: Registry, declared: Any) -> ProtobufEncoder:

@@ -90,7 +90,7 @@ class Streams:
         self._selector.register(stream, selectors.EVENT_READ)
 
     def received(self) -> Iterator[str]:
-        """The lines that have come; waits a while for the first one."""
+        """The lines that have come; waits a while for the first one. Raises OSError of a file."""
         for key, _ in self._selector.select(_WAIT_SECONDS):
             if key.fileobj not in self._lines:  # it had to go meanwhile
                 continue
@@ -98,8 +98,10 @@ class Streams:
                 data = os.read(key.fd, _CHUNK_BYTES)
             except BlockingIOError:
                 continue
-            except OSError:  # it is gone
-                data = b""
+            except OSError:
+                if not isinstance(key.fileobj, socket.socket):
+                    raise  # what is behind it would be left out
+                data = b""  # the other side is gone
             if data:
                 lines = self._lines[key.fileobj] = self._lines.pop(key.fileobj)
                 yield from lines.add(data)
