@@ -57,7 +57,8 @@ class LogicalOperator:
     given: set[str] = field(default_factory=set)
     doubtful: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
-    entered: dict[str, End | None] = field(default_factory=dict)
+    # not shown: each operator would show all those before it, once for every way to it
+    entered: dict[str, End | None] = field(default_factory=dict, repr=False)
     sound: bool = True
 
     @property
