@@ -1,4 +1,4 @@
-"""The logical plan: a validated application as frozen data."""
+"""The logical plan: a validated application as data."""
 
 from __future__ import annotations
 
