@@ -305,11 +305,12 @@ def test_an_s3_store_that_goes_away_is_waited_for(seaweedfs: SeaweedFS, secret: 
 def test_no_secret_is_shown(seaweedfs: SeaweedFS, secret: str) -> None:
     uri = f"s3://{seaweedfs.bucket()}/prices"
 
-    def stored(at: str = uri, **changed: Any) -> Any:
-        return DeltaOutput(at, storage={**store(seaweedfs.endpoint), **changed}, drain_seconds=0.2)
+    def stored(at: str = uri, drain_seconds: float = 60.0, **changed: Any) -> Any:
+        storage = {**store(seaweedfs.endpoint), **changed}
+        return DeltaOutput(at, storage=storage, drain_seconds=drain_seconds)
 
     wrong = [
-        (stored(aws_endpoint_url="http://127.0.0.1:1"), "nothing is lost"),
+        (stored(aws_endpoint_url="http://127.0.0.1:1", drain_seconds=0.2), "nothing is lost"),
         (stored(aws_secret_access_key="env:NO_LAKE"), "environment variable `NO_LAKE` is not set"),
         (stored("s3://there-is-no-such-bucket/prices"), "check `path` and `storage`"),
     ]

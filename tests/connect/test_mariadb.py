@@ -146,7 +146,7 @@ def test_a_row_above_the_servers_packet_is_refused(store: OnMariaDb, tmp_path: P
     store.server.execute("set global max_allowed_packet = 1048576")
     try:
         rows = [("x" * 500_000, 1.0), ("x" * 2**20, 2.0), *((("y" * 300_000), 3.0) for _ in range(9))]
-        app = writing(store.output(drain_seconds=5.0), Price, rows, on_error=OnError.SKIP)
+        app = writing(store.output(drain_seconds=60.0), Price, rows, on_error=OnError.SKIP)
         run_local(app, checkpoint=tmp_path)
         assert [len(one) for (one,) in store.fetch("symbol")] == [500_000] + [300_000] * 9
         [line] = refused_rows(tmp_path)

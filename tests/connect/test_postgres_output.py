@@ -56,7 +56,7 @@ def test_rows_that_are_too_large_or_that_a_trigger_refuses_are_left_out(
     chance = Random(1)
     large = "".join(chr(chance.randrange(33, 0x2FFF)) for _ in range(9000))  # more than an index can hold
     rows = [("IBM", 1.0), (large, 2.0), ("SAP", 3.0), ("TSLA", 4.0)]
-    app = writing(store.output(key=key, drain_seconds=5.0), Price, rows, on_error=OnError.SKIP)
+    app = writing(store.output(key=key, drain_seconds=60.0), Price, rows, on_error=OnError.SKIP)
     run_local(app, checkpoint=tmp_path)
     assert sorted(store.fetch("symbol", "price")) == [("IBM", 1.0), ("TSLA", 4.0)]
     too_large, three = refused_rows(tmp_path)

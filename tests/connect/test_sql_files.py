@@ -60,7 +60,7 @@ def test_a_file_of_duckdb_that_is_open_elsewhere_is_waited_for(tmp_path: Path) -
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
     assert other.stdout.readline() == "open\n"
-    app = writing(store.output(drain_seconds=0.3), Price, PRICES)
+    app = writing(store.output(drain_seconds=2.0), Price, PRICES)
     with pytest.raises(RidgelineError, match=r"is unavailable .* lock .* nothing is lost; start it again"):
         run_local(app, checkpoint=tmp_path / "checkpoint")
     other.communicate("")
