@@ -302,7 +302,8 @@ class QueueEnumerator(Enumerator):
                 self._description = self._folder.description
             if self._waits_for_writer:
                 self._look_for_writer()
-            else:
+                log = self._log
+            if not self._waits_for_writer:
                 entries = log.reader.read()
         except Exception as error:
             if isinstance(error, OSError) and (self._folder.is_remote or may_recover(error)):
