@@ -17,6 +17,7 @@ from support.operators import copy_files
 from support.operators.hdfs import Hdfs
 from support.operators.kerberos import Kdc
 from support.operators.quick_writer import moves_where_another_writes
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 kerberos = pytest.mark.skipif(DEPTH < 2, reason="HDFS without Kerberos is enough")
@@ -34,6 +35,30 @@ def test_spark_moves_no_folder_into_one_that_is_there(
     with Hdfs(tmp_path / "cluster") as cluster:
         folder = f"{cluster.uri}/moved"
         moves_where_another_writes(SparkSession(spark_context), folder, when, monkeypatch)
+
+
+def test_a_store_that_is_away_is_no_folder_without_files(tmp_path: Path) -> None:
+    """A run that ends with what is there must not end with nothing."""
+    with Hdfs(tmp_path / "cluster") as cluster:
+        cluster.put(
+            "/in/rows.jsonl", "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in ROWS).encode()
+        )
+        cluster.kill_names()
+        words = [f"{cluster.uri}/in", str(tmp_path / "out"), "jsonl", "2", str(tmp_path / "state")]
+        log = tmp_path / "run.log"
+        with log.open("wb") as out:
+            environment = {**os.environ, **cluster.environment}
+            run = subprocess.Popen([sys.executable, SCRIPT, *words], env=environment, stdout=out, stderr=out)
+        try:
+            wait_until(lambda: b"getFileInfo error" in log.read_bytes(), "a question without an answer")
+            cluster.start_names()
+            cluster.wait()
+            assert run.wait(300) == 0, log.read_text()[-3000:]
+        finally:
+            run.kill()
+            run.wait()
+    lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sorted((row["n"], row["text"]) for row in map(json.loads, lines)) == ROWS
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,8 @@ class Hdfs:
                 [found] = json.load(answer)["beans"]
         except (OSError, ValueError):
             return False
-        return bool(found["FSState"] == "Operational" and found["NumLiveDataNodes"] >= 1)
+        # A data node that has only registered gets no block: first it must say what room it has.
+        return bool(found["FSState"] == "Operational" and found["CapacityRemaining"] > 0)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file by HTTP, as any client may, under another name at first."""

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
@@ -80,6 +80,19 @@ class HdfsFiles(DelegatingFiles):
         """Open a file whose errors say what Java has said."""
         return pa.PythonFile(_Stream(said(do)), mode=mode)
 
+    def get_file_info(self, paths: Sequence[str]) -> list[pyarrow.fs.FileInfo]:
+        """Kind, size and time of the files at these paths. Raises OSError if HDFS is away.
+
+        pyarrow takes each failure for a missing file. Then the root is missing, too, and to list it raises
+        what has failed. Once HDFS has answered the paths are asked for again: it may have come back only now.
+        """
+        found = super().get_file_info(paths)
+        if not any(map(_is_missing, found)):
+            return found
+        if any(map(_is_missing, super().get_file_info(["/"]))):
+            super().get_file_info_selector(pyarrow.fs.FileSelector("/"))
+        return super().get_file_info(paths)
+
     def get_file_info_selector(self, selector: pyarrow.fs.FileSelector) -> list[pyarrow.fs.FileInfo]:
         """List a folder; nothing if it is missing and may be. Raises FileNotFoundError else."""
         try:
@@ -107,9 +120,13 @@ class HdfsFiles(DelegatingFiles):
         try:
             said(do)
         except OSError as error:
-            if said(lambda: self.files.get_file_info(path)).type is not pyarrow.fs.FileType.NotFound:
+            if not any(map(_is_missing, self.get_file_info([path]))):
                 raise
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from error
+
+
+def _is_missing(info: pyarrow.fs.FileInfo) -> bool:
+    return bool(info.type == pyarrow.fs.FileType.NotFound)
 
 
 class _Stream:
