@@ -212,10 +212,9 @@ class Slice:
         return cls(topology, begin, now, np.zeros((Sum.COUNT, size)), step)
 
     def add(self, folded: FoldedWindows, windows: Sequence[KeptWindow]) -> None:
-        """Add windows up, which follow each other among those that are folded."""
-        first, last = windows[0].row, windows[-1].row
+        """Add some of the windows up that are folded."""
         topology, step, logical = self.topology, self.step, self.topology.logical
-        rows = slice(first, last + 1)
+        rows = [window.row for window in windows]
         figures, latencies, counts = folded.figures[rows], folded.logical[rows], folded.counts[rows]
         paths = folded.paths[rows]
         blame = dict(self.blame)

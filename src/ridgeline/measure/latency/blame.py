@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
@@ -93,13 +93,12 @@ class BlameChains:
         steps = zip(self._whats, places, seconds, strict=True)
         return _merged((what, self._titles[place], spent) for what, place, spent in steps if spent)
 
-    def sums(self, first: int, last: int) -> dict[tuple[str, str], float]:
-        """Seconds of the windows from `first` to `last` by what they were spent on and operator's title."""
+    def sums(self, windows: Sequence[int]) -> dict[tuple[str, str], float]:
+        """Seconds of some windows by what they were spent on and operator's title."""
         whats, size = list(dict.fromkeys(self._whats)), len(self._titles)
         numbers = np.array([whats.index(what) for what in self._whats], np.intp)[:, None]
-        several = slice(first, last + 1)
-        keys = numbers * size + self._places[:, several] % size
-        found = np.bincount(keys.ravel(), self._seconds[:, several].ravel())
+        keys = numbers * size + self._places[:, windows] % size
+        found = np.bincount(keys.ravel(), self._seconds[:, windows].ravel())
         some = np.flatnonzero(found)
         pairs = zip(some.tolist(), found[some].tolist(), strict=True)
         return {(whats[key // size], self._titles[key % size]): seconds for key, seconds in pairs}

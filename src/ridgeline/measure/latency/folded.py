@@ -101,9 +101,8 @@ class KeptWindow:
 
 
 def blame_of(windows: Sequence[KeptWindow]) -> dict[tuple[str, str], float]:
-    """Seconds of windows that follow each other in a fold, by what they were spent on and by title."""
-    first, last = windows[0], windows[-1]
-    found = first.chains.sums(first.row, last.row)
+    """Seconds of windows that were folded together, by what they were spent on and by title."""
+    found = windows[0].chains.sums([one.row for one in windows])
     for one in windows:
         for what, seconds in spark_phases(one.times).items():
             found[what, ""] = found.get((what, ""), 0.0) + seconds
