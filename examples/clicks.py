@@ -8,8 +8,6 @@ goes to `out/broken`. Polars is needed: `pip install 'ridgeline[frames]'`.
 from datetime import datetime
 from typing import NamedTuple
 
-import polars as pl
-
 from ridgeline import Application
 from ridgeline.operators import FileInput, FileOutput, session, tumbling
 from ridgeline.operators import aggregate as agg
@@ -27,26 +25,15 @@ class User(NamedTuple):
 
 
 app = Application("clicks", window="200ms", on_error="SKIP")
-clicks = app.read(
-    "clicks", FileInput("in/clicks-*.jsonl.gz", schema=Click, timestamp="time", lateness="10s")
-)  # new files as they come
+clicks = FileInput("in/clicks-*.jsonl.gz", schema=Click, timestamp="time", lateness="10s")  # also new ones
+visits = app.read("clicks", clicks).filter("pages", "page <> '/health'")
 users = app.read("users", FileInput("in/users.csv", schema=User)).table("by_user", key="user")
 
-visits = clicks.transform(
-    "pages",
-    lambda f: f.filter(pl.col("page") != "/health").with_columns(
-        section=pl.col("page").str.split("/").list.get(1)
-    ),
-)
-sessions = (
-    visits.group_by("user")
-    .window(session("30m"))
-    .aggregate("sessions", clicks=agg.count(), entry=agg.first("page"), exit=agg.last("page"))
-)
-sessions.join("home", users, on="user", how="left").write(
-    "sessions_out", FileOutput("out/sessions", partition_by=["country"])
-)
-visits.window(tumbling("1m")).aggregate("top_pages", pages=agg.top("page", 10)).write(
-    "pages_out", FileOutput("out/pages", format="jsonl")
-)
+visit = visits.group_by("user").window(session("30m"))
+sessions = visit.aggregate("sessions", clicks=agg.count(), entry=agg.first("page"), exit=agg.last("page"))
+home = sessions.join("home", users, on="user", how="left")
+home.write("sessions_out", FileOutput("out/sessions", partition_by=["country"]))
+
+minutes = visits.window(tumbling("1m")).aggregate("top_pages", pages=agg.top("page", 10))
+minutes.write("pages_out", FileOutput("out/pages", format="jsonl"))
 app.dead_letters(FileOutput("out/broken", format="jsonl"))
