@@ -204,6 +204,15 @@ def test_progress_of_sources_is_folded_with_its_window_or_after_it():
     assert measurement.progress(1.2)["sources"][0]["backlogRecords"] == 80.0
 
 
+def test_nothing_waits_once_all_inputs_have_given_everything():
+    waits = SourceProgress(2.1, 2, 1, 10.0, 80.0, whole=True)
+    for outcome, left in (("stopped", 80.0), ("finished", 0.0)):
+        measurement = measured(*windows(3), waits, ApplicationEnded(3.0, outcome))
+        source = measurement.progress(99.0)["sources"][0]
+        assert source["backlogRecords"] == left
+        assert (source["verdict"] == "keeping up") == (outcome == "finished")
+
+
 def test_an_application_that_is_over_is_answered_for_as_of_its_end():
     measurement = measured(*windows(3), ApplicationEnded(3.0, "finished"))
     assert measurement.info(1000.0) == measurement.info(3.0)

@@ -83,9 +83,9 @@ class Arrivals:
             times[:half], amounts[:half] = times[:half:2], amounts[:half:2]
 
     @property
-    def known(self) -> bool:
-        """Anything was added."""
-        return bool(self._times)
+    def amount(self) -> float | None:
+        """All that has arrived; None if unknown."""
+        return self._amounts[-1] if self._amounts else None
 
     def rate(self, since: float, least: float = LEAST_SECONDS) -> float | None:
         """Arrivals per second from then on; None if unknown, and of no more seconds than `least`."""
@@ -191,6 +191,10 @@ class SourceBacklog:
         """Take what the source says had arrived by then since the run's start, beside the samples."""
         if amount is not None and math.isfinite(amount) and math.isfinite(at):
             self._arrivals.add(at, self._consumed or 0.0, amount)
+
+    def ended(self, at: float) -> None:
+        """The source has given everything, and all of it is consumed."""
+        self.add(at, self._arrivals.amount, NOTHING, counts=False)
 
     def _judge_last(self) -> None:
         """Note the verdict on the last sample that counts: once for all samples of a slice."""

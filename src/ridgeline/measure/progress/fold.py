@@ -330,6 +330,9 @@ class ProgressFold:
     def ended(self, event: ApplicationEnded) -> None:
         """The run is over: windows under way count for nothing, unless the run failed in one."""
         self.windows.ended(failed=event.outcome == "failed")
+        if event.outcome == "finished":  # so what was expected to arrive since the last answer has not
+            for source in self._sources.values():
+                source.backlog.ended(event.at)
 
     # Figures ------------------------------------------------------------------------------------------------
 

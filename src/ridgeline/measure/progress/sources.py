@@ -36,7 +36,7 @@ class _Partition:
 
         `looked`: it has had a window since, so an equal answer says that nothing has arrived.
         """
-        self.silent = remaining is None and self.arrivals.known
+        self.silent = remaining is None and self.arrivals.amount is not None
         if at < self.at or self.silent:
             return
         arrived = _sum(consumed, remaining)
