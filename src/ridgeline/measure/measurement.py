@@ -87,6 +87,7 @@ from ridgeline.measure.marks import MarkFold
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.notices import MARKED
 from ridgeline.measure.own_metrics import OwnMetrics
+from ridgeline.measure.progress.averages import AVERAGE_WINDOWS
 from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
@@ -99,7 +100,7 @@ from ridgeline.measure.slot_events import (
     SlotsSized,
     StoreSilent,
 )
-from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
+from ridgeline.measure.status import OperatorStatus, Statuses
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
@@ -648,7 +649,7 @@ class Measurement:
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
             behind=self.windows_behind(now) if latency is not None else {},
             throughput=self._throughput,
-            lately=self._statuses.lately,
+            lately=self._progress.lately,
             doing=doing,
         )
 

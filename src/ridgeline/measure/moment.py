@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ridgeline.measure.progress.averages import Lately
 from ridgeline.measure.progress.columns import Doing
 from ridgeline.measure.progress.throughput import Throughput, Tuples
-from ridgeline.measure.status import ContainerStatus, Lately, OperatorStatus
+from ridgeline.measure.status import ContainerStatus, OperatorStatus
 
 RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
 """The status of an operator in a running window, by the state that heartbeats report."""

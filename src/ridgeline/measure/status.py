@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +21,6 @@ from ridgeline.measure.events import (
 from ridgeline.measure.slot_events import SlotLost
 from ridgeline.measure.topology import OperatorNode, Series, Topology, surplus
 
-AVERAGE_WINDOWS = 10
-"""Windows that moving averages are over, as Apex's."""
 _FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ")  # how a failure's text begins
 _NEVER = -1
 
@@ -53,49 +51,6 @@ class OperatorStatus:
     def done(self) -> int | None:
         """The last window that it has completed, or the one before its first; None before the run's first."""
         return self.begun if self.last_window is None else self.last_window
-
-
-class Lately:
-    """Moving averages of operators, over the last windows in which each was."""
-
-    def __init__(self, windows: Iterable[WindowReported]) -> None:
-        self._turns: defaultdict[int, list[tuple[int, float, float, int]]] = defaultdict(list)
-        """By operator: the window, when it was reported, processor seconds as far as known, and tuples."""
-        self._tuples: defaultdict[tuple[int, str, str], list[tuple[int, int]]] = defaultdict(list)
-        """By port of an operator: the window, and its tuples."""
-        for event in windows:
-            own, number = event.operators, event.window_id
-            spent = np.where(np.isnan(own["cpu_seconds"]), own["compute_seconds"], own["cpu_seconds"])
-            columns = own["operator"].tolist(), spent.tolist(), own["tuples_in"].tolist()
-            for operator, seconds, tuples in zip(*columns, strict=True):
-                self._turns[operator].append((number, event.at, seconds, tuples))
-            for port, tuples in zip(event.ports, event.tuples, strict=True):
-                self._tuples[port].append((number, tuples))
-
-    def _turns_of(self, status: OperatorStatus) -> list[tuple[int, float, float, int]]:
-        """The last windows in which it was; its id may have been another one's before."""
-        begun = -1 if status.begun is None else status.begun
-        return [turn for turn in self._turns[status.node.id] if turn[0] > begun]
-
-    def queue(self, status: OperatorStatus, port: str | None = None) -> float | None:
-        """Tuples that waited when its turn came, at an input port or at all, on average."""
-        windows = {number: tuples for number, _, _, tuples in self._turns_of(status)[-AVERAGE_WINDOWS:]}
-        if port is not None:
-            of_port = self._tuples[status.node.id, "input", port]
-            return _mean([tuples for number, tuples in of_port if number in windows], len(windows))
-        return _mean(windows.values(), len(windows))
-
-    def cpu_percentage(self, status: OperatorStatus) -> float | None:
-        """Processor time per wall time over the last windows, in percent; None before the second window."""
-        turns = [turn[1:3] for turn in self._turns_of(status)]
-        if not turns or turns[-1][0] <= turns[0][0]:
-            return None
-        (first, _), *later = turns
-        return 100 * sum(seconds for _, seconds in later) / (turns[-1][0] - first)
-
-
-def _mean(values: Collection[int], windows: int) -> float | None:
-    return sum(values) / windows if windows else None
 
 
 @dataclass(slots=True)
@@ -143,12 +98,10 @@ class Statuses:
         self._topology = Topology((), ())
         self._known: dict[Series, OperatorStatus] = {}
         """Those of `operators`, and of operators that other plans had."""
-        self._last: deque[WindowReported] = deque(maxlen=AVERAGE_WINDOWS + 1)
-        self._lately: Lately | None = None
 
     def planned(self, topology: Topology, committed: int | None = None) -> None:
         """Replace the plan. Counts go on by label and partition. `committed`: the last window that is."""
-        self._topology, self._lately = topology, None
+        self._topology = topology
         for status in self._known.values():
             status.row = status.row.copy()  # else it would keep the whole table
         self._rows = np.zeros(len(topology.operators), self._rows.dtype)
@@ -169,13 +122,6 @@ class Statuses:
             self._known[node.series] = self.operators[node.id] = known
         before = self.containers
         self.containers = {one: before.get(one) or ContainerStatus(one) for one in topology.containers}
-
-    @property
-    def lately(self) -> Lately:
-        """The moving averages as of the last window."""
-        if self._lately is None:
-            self._lately = Lately(self._last)
-        return self._lately
 
     def settle(self) -> None:
         """The plan has a window: bound what is kept of others."""
@@ -230,8 +176,6 @@ class Statuses:
         if wrote.any():
             self._rows["written"][places[wrote]] = own["state_written"][wrote]
             self._rows["writing"][places[wrote]] = (own["state_seconds"] + own["write_seconds"])[wrote]
-        self._last.append(event)
-        self._lately = None
         for operator in event.dropped:
             self.operators[operator].counts["droppedWindows"] += 1
         for operator, texts in event.error_tuples.items():

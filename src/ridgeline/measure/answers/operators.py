@@ -106,7 +106,7 @@ class OperatorMetricsAnswer(TypedDict):
     cpuPercentageMA: Annotated[
         float | None,
         "Processor time per wall time over the last windows, in percent.",
-        Read(lambda seen: seen.moment.lately.cpu_percentage(seen.status)),
+        Read(lambda seen: seen.moment.lately.cpu_percentage(seen.status.node.id)),
         TerminalColumn("cpu", percent, keep=4),
     ]
     estimated: Annotated[
@@ -218,7 +218,7 @@ class OperatorMetricsAnswer(TypedDict):
     queueSizeMA: Annotated[
         float | None,
         "Tuples that waited for an operator when its turn came, averaged over the last windows.",
-        Read(lambda seen: seen.moment.lately.queue(seen.status)),
+        Read(lambda seen: seen.moment.lately.queue(seen.status.node.id)),
         Exported(
             "operator_queue_records",
             "It grows with the input; compare it among partitions.",
@@ -430,7 +430,7 @@ def _ports(seen: OperatorMoment) -> list[PortAnswer]:
             "type": kind,
             "totalTuples": counted.get(name, 0),
             "tuplesPSMA": per_second.get(name, 0.0),
-            "queueSizeMA": lately.queue(seen.status, name) if kind == "input" else None,
+            "queueSizeMA": lately.queue(node.id, name) if kind == "input" else None,
         }
         for kind, names, counted, per_second in (
             ("input", node.inputs, totals.inputs, rates.inputs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,39 @@ from ridgeline.measure.progress.columns import Histories
 from ridgeline.measure.progress.estimated import ESTIMATED, Estimates, Numbers, chosen
 from ridgeline.measure.progress.shape import ProgressShape
 
-_WINDOWS = 10  # that averages reach back
+AVERAGE_WINDOWS = 10
+"""Windows that moving averages are over, as Apex's."""
+
+
+class Lately(NamedTuple):
+    """Moving averages of a plan's operators, over the last windows in which each was; NaN for none.
+
+    `waited`, `came`: tuples that waited when its turn came, by operator and by input port. `percent`: of a
+    processor, by operator.
+    """
+
+    shape: ProgressShape
+    waited: Numbers
+    came: Numbers
+    percent: Numbers
+
+    def queue(self, operator: int, port: str | None = None) -> float | None:
+        """Tuples that waited when its turn came, at an input port or at all, on average."""
+        if port is None:
+            return self._of_operator(self.waited, operator)
+        place = self.shape.readers.get((operator, port))
+        return None if place is None else _known(self.came[place])
+
+    def cpu_percentage(self, operator: int) -> float | None:
+        """Processor time per wall time over the last windows, in percent; None before the second window."""
+        return self._of_operator(self.percent, operator)
+
+    def _of_operator(self, values: Numbers, operator: int) -> float | None:
+        return _known(values[self.shape.topology.places[operator]])
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
 
 
 @dataclass(slots=True)
@@ -27,7 +60,7 @@ class _Work:
         """The cumulative work at the end of a window; if it falls, the source has restarted."""
         if self.before is not None and consumed >= self.before:
             self.windows += 1
-            self.mean += (consumed - self.before - self.mean) / min(self.windows, _WINDOWS)
+            self.mean += (consumed - self.before - self.mean) / min(self.windows, AVERAGE_WINDOWS)
         self.before = consumed
 
 
@@ -38,9 +71,9 @@ class Averages:
     """
 
     def __init__(self) -> None:
-        self._windows: deque[WindowReported] = deque(maxlen=_WINDOWS)
+        self._windows: deque[WindowReported] = deque(maxlen=AVERAGE_WINDOWS)
         self._work: dict[int, _Work] = {}
-        self._asked: tuple[ProgressShape, int, Histories, Estimates] | None = None
+        self._asked: tuple[ProgressShape, int, Histories, Estimates, Lately] | None = None
         """The averages that were asked for last, of a plan with so many output ports."""
 
     def add(self, event: WindowReported) -> None:
@@ -53,18 +86,19 @@ class Averages:
         self._asked = None
         self._work.setdefault(operator, _Work()).add(consumed)
 
-    def columns(self, shape: ProgressShape) -> tuple[Histories, Estimates]:
-        """The histories of all operators of a plan, and the shares of its streams."""
+    def columns(self, shape: ProgressShape) -> tuple[Histories, Estimates, Lately]:
+        """The histories of all operators of a plan, the shares of its streams, and moving averages."""
         asked = self._asked
         if asked is None or asked[0] is not shape or asked[1] != len(shape.owners):
             asked = self._asked = shape, len(shape.owners), *self._averages(shape)
-        return asked[2], asked[3]
+        return asked[2:]
 
-    def _averages(self, shape: ProgressShape) -> tuple[Histories, Estimates]:
+    def _averages(self, shape: ProgressShape) -> tuple[Histories, Estimates, Lately]:
         """The means of the windows that are kept, by operator and by port; NaN where there is none."""
         nodes, ids = shape.topology.operators, shape.topology.ids
         windows = np.zeros(len(nodes))
         seconds, end, entered = np.zeros((3, len(nodes)))
+        spent, (began, ended) = np.zeros(len(nodes)), np.full((2, len(nodes)), np.nan)
         came, sent = np.full(len(shape.readers), np.nan), np.full(len(shape.ports), np.nan)
         ports = {"input": (shape.readers, came), "output": (shape.ports, sent)}
         for event in self._windows:
@@ -72,6 +106,10 @@ class Averages:
             counts = (places >= 0) & ~np.isin(own["operator"], list(event.dropped))
             own, places = own[counts], places[counts]
             windows[places] += 1
+            cpu = np.where(np.isnan(own["cpu_seconds"]), own["compute_seconds"], own["cpu_seconds"])
+            begins = np.isnan(began[places])  # the time of its first window was before its report
+            spent[places] += np.where(begins, 0.0, cpu)
+            began[places[begins]], ended[places] = event.at, event.at
             for sums, name in ((seconds, "compute_seconds"), (end, "end_seconds"), (entered, "tuples_in")):
                 sums[places] += own[name]
             for (operator, kind, name), count in zip(event.ports, event.tuples, strict=True):
@@ -93,8 +131,10 @@ class Averages:
             of_ports, of_sent = elements_of[owners], sent / windows[owners]
             outputs = np.where(of_ports > 0, of_sent / of_ports, np.nan)
             of_came = came / windows[shape.operator_of]
+            percent = np.where(ended > began, 100 * spent / (ended - began), np.nan)
+            lately = Lately(shape, entered / windows, of_came, percent)
         histories = Histories(each, outputs, elements_of, seconds_of, end_of, *work_of)
-        return histories, _shares(shape, of_came, of_sent)
+        return histories, _shares(shape, of_came, of_sent), lately
 
 
 def _shares(shape: ProgressShape, came: Numbers, sent: Numbers) -> Estimates:

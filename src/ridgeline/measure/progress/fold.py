@@ -32,7 +32,7 @@ from ridgeline.measure.events import (
     WindowReported,
     WindowStarted,
 )
-from ridgeline.measure.progress.averages import Averages
+from ridgeline.measure.progress.averages import Averages, Lately
 from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
 from ridgeline.measure.progress.columns import Doing, Reports, WindowProgress
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, greatest, total
@@ -381,7 +381,7 @@ class ProgressFold:
         if window.figures is not None:
             return window.figures
         shape, reports = self._shape, Reports(self._shape, window.operators)
-        history, shares = self._averages.columns(shape)  # after the reports, which may name new ports
+        history, shares, _ = self._averages.columns(shape)  # after the reports, which may name new ports
         if window.running:
             ages = {one: min(max(0.0, now - at), self._timeout) for one, at in window.heartbeats.items()}
             return WindowProgress(shape, reports, history, shares, ages, window.finished)
@@ -465,6 +465,11 @@ class ProgressFold:
             "bottleneck": None,
             **infinite(seconds),
         }
+
+    @property
+    def lately(self) -> Lately:
+        """The moving averages as of the last window."""
+        return self._averages.columns(self._shape)[2]
 
     def seconds_running(self) -> dict[int, float]:
         """Seconds that operators have spent in the windows under way."""

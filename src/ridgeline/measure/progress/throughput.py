@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,6 @@ from ridgeline.measure.topology import Series, Topology, surplus
 
 Floats = npt.NDArray[np.float64]
 _MOST_SAMPLES = 1000
-Ports = dict[str, int]
-"""The places of the counts of an operator's ports."""
-_NO_PORTS: tuple[Ports, Ports] = {}, {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +59,10 @@ class Throughput:
     def __init__(self, interval_seconds: float = 10.0, window_seconds: float = 1.0) -> None:
         self._interval = interval_seconds
         self._first = window_seconds
-        self._ports: dict[Series, tuple[Ports, Ports]] = {}
-        """By label and partition: of the input ports and of the output ports, numbered as they appear."""
-        self._shape: object = None
-        self._places = np.zeros(0, np.intp)
+        self._ports: dict[Series, dict[tuple[str, str], int]] = {}
+        """By label and partition: of each port, by kind and name, the place of its count."""
+        self._last: Sequence[tuple[int, str, str]] = ()
+        self._places: list[int] = []
         """The operators and ports of the last window, and the places of their counts."""
         self._series: Mapping[int, Series] = {}
         """The label and the partition of each operator of the plan."""
@@ -74,6 +71,8 @@ class Throughput:
         self._ends: list[float] = []
         self._totals: list[Floats] = []
         """When windows of a plan ended, and the tuples by port as of then; first those before all."""
+        self._asked: tuple[float, float, Floats] | None = None
+        """As of when rates were asked for last, over how many seconds they are, and these by port."""
 
     def planned(self, topology: Topology) -> None:
         """Replace the plan."""
@@ -81,15 +80,15 @@ class Throughput:
 
     def _begin(self) -> None:
         """The first window of a plan: rates are of its windows; bound what is kept of other plans."""
-        self._begins, self._shape = False, None
+        self._begins, self._last = False, ()
         for gone in surplus(self._ports, set(self._series.values())):
             del self._ports[gone]
-        known = [numbers for ports in self._ports.values() for numbers in ports]
-        kept = [number for numbers in known for number in numbers.values()]
+        kept = [place for ports in self._ports.values() for place in ports.values()]
         self._ends, self._totals = self._ends[-1:], [totals[kept] for totals in self._totals[-1:]]
         places = count()
-        for numbers in known:
-            numbers.update(zip(numbers, places, strict=False))
+        self._ports = {
+            series: dict(zip(ports, places, strict=False)) for series, ports in self._ports.items()
+        }
 
     def _series_of(self, operator_id: int) -> Series:
         return self._series.get(operator_id, ("", operator_id))
@@ -103,76 +102,65 @@ class Throughput:
             return
         if self._begins:
             self._begin()
+        if not self._ends:
+            self._ends, self._totals = [event.at - self._first], [np.zeros(0)]
+        if event.ports != self._last:  # most windows have the same as the one before
+            self._number(event.ports)
         at, ends, totals = event.at, self._ends, self._totals
-        if not ends:
-            ends.append(at - self._first)
-            totals.append(np.zeros(0))
-        last = totals[-1]
+        after = totals[-1].copy()
+        after[self._places] += event.tuples
         if at <= ends[-1]:
             at = ends.pop()
             totals.pop()
         ends.append(at)
-        totals.append(self._with_more(last, event))
+        totals.append(after)
         before = at - self._interval
         gone = max(0, len(ends) - 1 - _MOST_SAMPLES, min(bisect_right(ends, before) - 1, len(ends) - 3))
         del ends[:gone], totals[:gone]
+        self._asked = None
 
-    def _with_more(self, totals: Floats, event: WindowReported) -> Floats:
-        """The totals with the tuples of a window. Most have the same ports as the one before."""
-        if event.ports != self._shape:
-            self._shape, self._places = event.ports, np.array(list(self._places_of(event.ports)), np.intp)
-        known = int(self._places.max(initial=-1)) + 1
-        found = np.concatenate((totals, np.zeros(max(0, known - len(totals)))))
-        found[self._places] += np.array(event.tuples)
-        return found
-
-    def _places_of(self, ports: Iterable[tuple[int, str, str]]) -> Iterator[int]:
-        """The places of the tuples of ports; new ones get the next."""
-        known = sum(map(len, chain.from_iterable(self._ports.values())))
-        for operator, kind, name in ports:
-            own = self._ports.setdefault(self._series_of(operator), ({}, {}))[kind == "output"]
-            known += name not in own
-            yield own.setdefault(name, known - 1)
+    def _number(self, ports: Sequence[tuple[int, str, str]]) -> None:
+        """Find the places of the tuples of ports; new ones get the next."""
+        self._last, self._places, size = ports, [], len(self._totals[-1])
+        for operator, *port in ports:
+            own = self._ports.setdefault(self._series_of(operator), {})
+            place = own.setdefault((port[0], port[1]), size)
+            size = max(size, place + 1)
+            self._places.append(place)
+        self._totals = [np.pad(one, (0, size - len(one))) for one in self._totals]
 
     def rates(self, operator_id: int, now: float) -> Tuples:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
-        ports = self._ports.get(self._series_of(operator_id))
-        if ports is None:
+        if not self._ends:
             return Tuples()
-        until = self._until(now)
-        since = max(self._ends[0], until - self._interval)
-        seconds = until - since
-        inputs, outputs = (self._per_second(numbers, since, seconds) for numbers in ports)
-        return Tuples(inputs, outputs, seconds)
+        if self._asked is None or self._asked[0] != now:
+            self._asked = now, *self._per_second(now)
+        _, seconds, rates = self._asked
+        return self._of(operator_id, rates, float, seconds)
 
-    def _until(self, now: float) -> float:
-        """When the interval of a rate ends."""
-        ends = self._ends
-        running = min(ends[-1] - ends[-2], ends[-2] - ends[-3]) if len(ends) > 2 else ends[-1] - ends[-2]  # noqa: PLR2004  two windows
-        return max(ends[-1], now - running)
+    def _per_second(self, now: float) -> tuple[float, Floats]:
+        """Over how many seconds rates are, and those of all ports; of the first window, its share counts."""
+        ends, totals = self._ends, self._totals
+        running = min(np.diff(ends[-3:]))
+        until = max(ends[-1], now - running)
+        since = max(ends[0], until - self._interval)
+        after = min(bisect_right(ends, since), len(ends) - 1)
+        share = min(1.0, (since - ends[after - 1]) / (ends[after] - ends[after - 1]))
+        before = totals[after - 1] + share * (totals[after] - totals[after - 1])
+        return until - since, (totals[-1] - before) / (until - since)
 
     def totals(self, operator_id: int) -> Tuples:
         """The tuples since the start; none, without ports, of an operator that is not known.
 
         Of a port that a new plan has not, what it had stays.
         """
-        ports = self._ports.get(self._series_of(operator_id), _NO_PORTS)
-        inputs, outputs = (
-            {port: int(self._totals[-1][number]) for port, number in numbers.items()} for numbers in ports
-        )
-        return Tuples(inputs, outputs)
+        return self._of(operator_id, self._totals[-1], int) if self._totals else Tuples()
 
-    def _per_second(self, ports: Ports, since: float, seconds: float) -> dict[str, float]:
-        """Tuples per second of each port since a moment; of the window around it, the share after it."""
-        ends, totals = self._ends, self._totals
-        after = bisect_right(ends, since)
-        if after == len(ends):
-            return dict.fromkeys(ports, 0.0)
-        share = (since - ends[after - 1]) / (ends[after] - ends[after - 1])
-        rates = {}
-        for port, number in ports.items():
-            first, last = (
-                int(found[number]) if number < len(found) else 0 for found in totals[after - 1 : after + 1]
-            )
-            rates[port] = (int(totals[-1][number]) - first - share * (last - first)) / seconds
-        return rates
+    def _of(
+        self, operator_id: int, counts: Floats, number: type[int | float], seconds: float = 0.0
+    ) -> Tuples:
+        """Those of an operator's ports. `counts`: of all ports."""
+        found: dict[str, dict[str, Any]] = {"input": {}, "output": {}}
+        for (kind, name), place in self._ports.get(self._series_of(operator_id), {}).items():
+            found[kind][name] = number(counts[place])
+        return Tuples(found["input"], found["output"], seconds)
