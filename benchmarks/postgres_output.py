@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.connectors.postgres import PostgresOutput
-from ridgeline.connectors.postgres.output import copy_text
+from ridgeline.connectors.postgres.tables import copy_text
 from ridgeline.testing import run_local, services
 
 SCHEMA = pa.schema(

@@ -30,10 +30,8 @@ RESULTS = {
     ("ridgeline.api.application", "ridgeline.service.handle"),
     ("ridgeline.api.application", "ridgeline.streams.stream"),
     ("ridgeline.api.support.attribute_types", "ridgeline.operators"),
-    ("ridgeline.api.support.attribute_types", "ridgeline.streams.queried"),
     ("ridgeline.api.support.attribute_types", "ridgeline.streams.stream"),
     ("ridgeline.streams.expressing", "ridgeline.streams.connecting"),
-    ("ridgeline.streams.expressing", "ridgeline.streams.outputs"),
 }
 """Count for no circle: what methods such as `Application.read` take and return, for type checkers only."""
 

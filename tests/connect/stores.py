@@ -28,7 +28,7 @@ from ridgeline.connect import Sink
 from ridgeline.connectors.lake import DeltaOutput, IcebergOutput
 from ridgeline.connectors.lake.iceberg_output import IcebergSink
 from ridgeline.connectors.postgres import PostgresInput, PostgresOutput
-from ridgeline.connectors.postgres.output import PostgresSink
+from ridgeline.connectors.postgres.tables import PostgresSink
 from ridgeline.connectors.sql import (
     DuckDbInput,
     DuckDbOutput,
@@ -37,9 +37,9 @@ from ridgeline.connectors.sql import (
     SqliteInput,
     SqliteOutput,
 )
-from ridgeline.connectors.sql.files.duckdb_output import DuckDbSink
-from ridgeline.connectors.sql.files.sqlite_output import SqliteSink
-from ridgeline.connectors.sql.mariadb.output import MariaDbSink
+from ridgeline.connectors.sql.duckdb import DuckDbSink
+from ridgeline.connectors.sql.mariadb import MariaDbSink
+from ridgeline.connectors.sql.sqlite import SqliteSink
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 _NUMBERS = itertools.count()

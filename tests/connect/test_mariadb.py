@@ -26,7 +26,7 @@ from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SinkContext
 from ridgeline.connectors.sql import MariaDbOutput
-from ridgeline.connectors.sql.mariadb.output import MariaDbSink
+from ridgeline.connectors.sql.mariadb import MariaDbSink
 from ridgeline.testing import END_WINDOW, run_local
 from support import services
 

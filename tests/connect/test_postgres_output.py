@@ -19,7 +19,7 @@ from tests.connect.stores import (
 
 from ridgeline import RidgelineError
 from ridgeline.api.attributes import OnError
-from ridgeline.connectors.postgres.output import copy_text, split_rows
+from ridgeline.connectors.postgres.tables import copy_text, split_rows
 from ridgeline.testing import run_local
 
 

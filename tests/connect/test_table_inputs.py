@@ -18,7 +18,7 @@ from tests.connect.stores import DATABASES, SERVERS, Sql, reading
 
 from ridgeline import Application, DeadLetter, RidgelineError
 from ridgeline.api.clock import SystemClock
-from ridgeline.connectors.postgres.change_values import _loader
+from ridgeline.connectors.postgres.pgoutput import _loader
 from ridgeline.connectors.sql.increasing import column_of
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 

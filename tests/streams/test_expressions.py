@@ -16,8 +16,7 @@ import pytest
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError, Stream, ValidationError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileReplayInput
-from ridgeline.operators.frames._expressions import reads_other_rows, tree
-from ridgeline.operators.frames._nulls import never_null, sure_after
+from ridgeline.operators.frames._expressions import never_null, reads_other_rows, sure_after, tree
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
 from ridgeline.plan.spec.writer import specification_of

@@ -374,7 +374,7 @@ class Application:
         `key`, `timestamp` and `memory_mb` of the operator `Sql`, and attributes. `schema`: the type of the
         result. Raises RidgelineError without a stream, and for more than four.
         """
-        return importlib.import_module("ridgeline.streams.queried").sql(self, name, sql, schema, given)
+        return importlib.import_module("ridgeline.streams.stream").sql(self, name, sql, schema, given)
 
     def _repr_html_(self) -> str:
         """A table of the steps, for notebooks."""

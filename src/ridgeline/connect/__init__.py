@@ -1,9 +1,9 @@
 """The kit for connectors: bases of operators that read from and write to other systems."""
 
+from ridgeline.connect.extras import Secret, secret_value
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
-from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import (
     Batch,
     Mark,

@@ -11,6 +11,22 @@ import pyarrow as pa
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 
+DELETIONS = {b"ridgeline": b"deleted"}
+"""The metadata of a column that says which rows are deleted, a field of booleans of a `pyarrow.Schema`.
+
+So tables of streams find it.
+"""
+
+
+def deletions_of(schema: pa.Schema) -> str | None:
+    """The column that says which rows are deleted; None if none is marked.
+
+    >>> deletions_of(pa.schema([pa.field("gone", pa.bool_(), metadata=DELETIONS)]))
+    'gone'
+    """
+    marked = [field.name for field in schema if (field.metadata or {}).items() >= DELETIONS.items()]
+    return marked[0] if marked else None
+
 
 class Records(NamedTuple):
     """Records as a connector has read them, with their times.

@@ -30,9 +30,7 @@ from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
 from ridgeline.operators.flat_map import FlatMap
 from ridgeline.operators.frames._expressions import Expression
-from ridgeline.operators.frames.rename import Cast, Drop, Rename
-from ridgeline.operators.frames.select import FilterRows, Select, WithColumns
-from ridgeline.operators.frames.split import Branch
+from ridgeline.operators.frames.select import Branch, Cast, Drop, FilterRows, Rename, Select, WithColumns
 from ridgeline.operators.frames.transform import Transform
 from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
 from ridgeline.operators.latest_by_key import LatestByKey

@@ -4,7 +4,6 @@ The bases of inputs and outputs are in `ridgeline.connect`.
 """
 
 from ridgeline.operators._divided import DividedOperator
-from ridgeline.operators.frames._predicate import PredicateStep
-from ridgeline.operators.frames._step import FrameStep
+from ridgeline.operators.frames._step import FrameStep, PredicateStep
 
 __all__ = ["DividedOperator", "FrameStep", "PredicateStep"]

@@ -13,8 +13,7 @@ from ridgeline.operators.aggregate import Aggregate
 if TYPE_CHECKING:
     import polars as pl
 
-    from ridgeline.streams.connecting import Steps
-    from ridgeline.streams.outputs import Outputs
+    from ridgeline.streams.connecting import Outputs, Steps
 
     Expression: TypeAlias = str | pl.Expr
 

@@ -18,9 +18,8 @@ from ridgeline.operators import (
     Transform,
     WithColumns,
 )
-from ridgeline.streams.connecting import Steps, T_co
+from ridgeline.streams.connecting import Outputs, Pair, Steps, T_co
 from ridgeline.streams.expressing import branches, computes
-from ridgeline.streams.outputs import Outputs, Pair
 
 if TYPE_CHECKING:
     import polars as pl

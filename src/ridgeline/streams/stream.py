@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
 from typing_extensions import TypeVar
@@ -22,14 +22,17 @@ from ridgeline.operators import (
     LimitRate,
     Map,
     Sampler,
+    Sql,
     Union,
     WithTimes,
     aggregate,
 )
+from ridgeline.operators.sql import MOST_TABLES
 from ridgeline.streams.connecting import (
     UNREAD,
     Decoupling,
     Made,
+    Outputs,
     Source,
     T_co,
     add,
@@ -42,8 +45,6 @@ from ridgeline.streams.connecting import (
 )
 from ridgeline.streams.expressing import aggregates_all
 from ridgeline.streams.expressions import ExpressionSteps, split_options
-from ridgeline.streams.models import ModelSteps
-from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import (
     FRAMES,
     Preview,
@@ -51,11 +52,11 @@ from ridgeline.streams.preview import (
     collect,
     collect_table,
     preview,
+    schema_at,
     stream_html,
 )
-from ridgeline.streams.schemas import schema_at
-from ridgeline.streams.shaping import ShapingSteps
-from ridgeline.streams.tables import KeyedSteps
+from ridgeline.streams.shaping import ModelSteps, ShapingSteps
+from ridgeline.streams.tables import KeyedSteps, StreamTable, check_windows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -455,3 +456,33 @@ def read(app: Application, name: str, source: Any, attributes: OperatorAttribute
     if isinstance(source, Operator):
         advise(app, source, output=UNREAD)
     return streams_of(app, name, source)
+
+
+_OPTIONS = ("windows", "timestamp", "memory_mb")
+
+
+def sql(app: Application, name: str, text: str, schema: Any, given: Mapping[str, Any]) -> Stream[Any]:
+    """Do the work of `Application.sql`."""
+    streams = {table: one for table, one in given.items() if isinstance(one, Stream)}
+    for table, one in given.items():
+        if isinstance(one, StreamTable):
+            what = f"`{table}` of step `{name}` is a table"
+            raise RidgelineError(f"{what}; give the stream of its changes: `{table}=table.changes`")
+    if not 1 <= len(streams) <= MOST_TABLES:
+        what = f"step `{name}` reads {len(streams)} streams, but SQL reads 1 to {MOST_TABLES}"
+        remedy = "give each by the name that the SQL has for it: `orders=orders`"
+        raise RidgelineError(f"{what}; {remedy}; got {shorten(dict(given))}")
+    for table, stream in streams.items():
+        if stream.app is not app:
+            raise RidgelineError(
+                f"`{table}` of step `{name}` is a stream of another application; read it in this one"
+            )
+    others = {key: value for key, value in given.items() if key not in streams}
+    options = {key: others.pop(key) for key in _OPTIONS if key in others}
+    if options.get("windows") is not None:
+        check_windows(name, options["windows"])
+    operator = Sql[Any](text, list(streams), schema=schema, **options)
+    app.add_operator(name, operator, **others)
+    for number, stream in enumerate(streams.values(), 1):
+        stream.into(getattr(operator, f"input_{number}"))
+    return Stream(app, operator.output)

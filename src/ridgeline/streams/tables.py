@@ -20,7 +20,7 @@ from ridgeline.operators import (
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._joined import On, right_columns
 from ridgeline.streams.connecting import NoStream, Steps, T_co, advise, check_same
-from ridgeline.streams.schemas import marked_deletions
+from ridgeline.streams.preview import marked_deletions
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream

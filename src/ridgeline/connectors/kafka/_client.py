@@ -7,13 +7,18 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.operator import Operator
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import SourceUnavailableError, extras, secret_value
+from ridgeline.connect.datasets import Dataset, kafka_datasets
 from ridgeline.connect.extras import library_faults
+from ridgeline.operators.payloads import PayloadFormat, Registry
 
 SERVERS = "KAFKA_SERVERS"
 """The environment variable with the servers, where `servers` is not given."""
@@ -343,3 +348,54 @@ def chosen(wanted: Iterable[str], known: Iterable[str]) -> tuple[set[str], list[
 def nearest(topic: str, known: Iterable[str]) -> str:
     """A hint which topic was meant."""
     return did_you_mean(topic, [name for name in known if not name.startswith("__")])
+
+
+class RegistrySettings(NamedTuple):
+    """Where schemas are registered."""
+
+    url: str
+    password: str
+    certificates: str | None
+
+    def client(self) -> Registry:
+        """A client, with a memory of its own."""
+        password = secret_value(self.password, "registry_password") if self.password else ""
+        return Registry(self.url, password, self.certificates)
+
+
+class AtKafka(Operator):
+    """A mixin of inputs and outputs of Kafka."""
+
+    servers: str | Sequence[str] = Field(default="", kw_only=True)
+    format: PayloadFormat = Field(default="json", kw_only=True)
+    message: Any = Field(default=None, kw_only=True)
+    avro_schema: Any = Field(default=None, kw_only=True)
+    registry: str | None = Field(default=None, kw_only=True)
+    registry_password: str = Field(default="", kw_only=True)
+    registry_certificates: str | None = Field(default=None, kw_only=True)
+    options: dict[str, Any] = Field(default={}, kw_only=True)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse options that cannot be, and servers that are not known."""
+        return [*super().property_faults(), *client_faults(self.at, self.options)]
+
+    def settle_properties(self) -> None:
+        """Take the servers from the environment, if they are not given."""
+        super().settle_properties()
+        self.servers = self.at
+
+    def datasets(self) -> list[Dataset]:
+        """The topics, as `ridgeline.connect.datasets` names them."""
+        return kafka_datasets(self.at, getattr(self, "topic", ""))
+
+    @property
+    def at(self) -> str:
+        """The addresses of servers as the client takes them."""
+        return found_servers(self.servers)
+
+    @property
+    def registry_settings(self) -> RegistrySettings | None:
+        """Where schemas are registered, if they are."""
+        if self.registry is None:
+            return None
+        return RegistrySettings(self.registry, self.registry_password, self.registry_certificates)

@@ -27,7 +27,7 @@ from ridgeline.connectors.kafka._client import (
     nearest,
     text_of,
 )
-from ridgeline.connectors.kafka._messages import HEADER, KEY, PARTITION, TIMESTAMP, TOPIC, VALUE, MessageMaker
+from ridgeline.connectors.kafka._rows import HEADER, KEY, PARTITION, TIMESTAMP, TOPIC, VALUE, MessageMaker
 
 
 class HungError(Exception):

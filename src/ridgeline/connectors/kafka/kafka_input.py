@@ -23,9 +23,8 @@ from ridgeline.connect import (
     SourceReader,
     SourceUnavailableError,
 )
-from ridgeline.connectors.kafka._client import code_of, codes, library, listed, parts_of, pattern_of
+from ridgeline.connectors.kafka._client import AtKafka, code_of, codes, library, listed, parts_of, pattern_of
 from ridgeline.connectors.kafka._rows import RECORD_METADATA, KafkaRecord, Rows, RowsMaker
-from ridgeline.connectors.kafka._settings import AtKafka
 from ridgeline.connectors.kafka._source import KafkaSource, Settings
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators.payloads import PayloadFormat

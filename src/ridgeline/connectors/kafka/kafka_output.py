@@ -15,8 +15,8 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import PartitionedOutput
-from ridgeline.connectors.kafka._messages import MessageMaker
-from ridgeline.connectors.kafka._settings import AtKafka
+from ridgeline.connectors.kafka._client import AtKafka
+from ridgeline.connectors.kafka._rows import MessageMaker
 from ridgeline.connectors.kafka._sink import KafkaSink, Settings
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
 from ridgeline.operators.payloads import PayloadFormat, UnavailableError

@@ -15,8 +15,7 @@ from pydantic import Field
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.datasets import Dataset, file_datasets
-from ridgeline.connect.extras import library, library_faults
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.extras import Secret, library, library_faults, secret_value
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
 from ridgeline.connectors.lake.target import (
     NUMBER,

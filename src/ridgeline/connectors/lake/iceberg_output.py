@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library, library_faults
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.extras import Secret, library, library_faults, secret_value
 from ridgeline.connect.sink import Batch, Mark, Sink
 from ridgeline.connectors.lake.target import (
     LakeColumns,

@@ -21,10 +21,17 @@ from ridgeline.api import (
     State,
 )
 from ridgeline.api.context import OperatorContext
-from ridgeline.connectors.models._features import check_features, first_gap, is_text, present, row_of
-from ridgeline.connectors.models._files import check_same
-from ridgeline.connectors.models._predictors import Predictor, loaded, model_fault, settled_model
-from ridgeline.connectors.models._results import ResultColumns, Results, result_fields
+from ridgeline.connectors.models._columns import (
+    ResultColumns,
+    Results,
+    check_features,
+    first_gap,
+    is_text,
+    present,
+    result_fields,
+    row_of,
+)
+from ridgeline.connectors.models._predictors import Predictor, check_same, loaded, model_fault, settled_model
 from ridgeline.operators.frames._columns import columns_of
 
 Missing = Literal["error", "null", "pass"]

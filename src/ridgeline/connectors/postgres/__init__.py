@@ -1,7 +1,6 @@
 """PostgreSQL: an output that writes each window once, and inputs of tables and of their changes."""
 
 from ridgeline.connectors.postgres.changes import PostgresChanges
-from ridgeline.connectors.postgres.input import PostgresInput
-from ridgeline.connectors.postgres.output import PostgresOutput
+from ridgeline.connectors.postgres.tables import PostgresInput, PostgresOutput
 
 __all__ = ["PostgresChanges", "PostgresInput", "PostgresOutput"]

@@ -21,7 +21,7 @@ from ridgeline.connectors.postgres.staging import (
     read_claim,
     write_claim,
 )
-from ridgeline.connectors.sql.texts import listed
+from ridgeline.connectors.sql.tables import listed
 
 _SAID_FIRST, _SAID_EVERY = 1.0, 30.0
 _SNAPSHOT_BYTES = 8 * 2**20

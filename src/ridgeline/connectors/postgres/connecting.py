@@ -9,8 +9,7 @@ from pydantic import Field
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.extras import Secret, library, secret_value
 from ridgeline.connectors.sql import servers
 
 _SETTINGS = {

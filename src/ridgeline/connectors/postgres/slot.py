@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect.source import SourceUnavailableError
-from ridgeline.connectors.postgres.change_values import SESSION, readable, type_name
 from ridgeline.connectors.postgres.connecting import Server, first_line, psycopg
-from ridgeline.connectors.postgres.pgoutput import Column, Relation
-from ridgeline.connectors.sql.texts import dotted, quoted
+from ridgeline.connectors.postgres.pgoutput import SESSION, Column, Relation, readable, type_name
+from ridgeline.connectors.sql.tables import dotted, quoted
 
 _LONGEST_NAME = 63
 _LOGICAL = """set `wal_level = logical` at the server and restart it: \

@@ -30,7 +30,7 @@ from ridgeline.api.support.masking import masked_and_capped
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext, SourceUnavailableError
-from ridgeline.connectors.sql.texts import dotted, quoted
+from ridgeline.connectors.sql.tables import dotted, quoted
 from ridgeline.operators._halving import take_fitting
 from ridgeline.operators._json import parse_line, read_type, value_of
 from ridgeline.operators._kinds import family

@@ -12,8 +12,7 @@ from typing_extensions import TypeVar
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.duration import Duration, parse_duration
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library_faults
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.extras import Secret, library_faults, secret_value
 from ridgeline.connect.sink import Batch
 from ridgeline.connectors.sql.increasing import IncreasingInput, Rows
 from ridgeline.connectors.sql.tables import DatabaseSink, Target

@@ -18,15 +18,14 @@ from ridgeline.operators.frames._expressions import (
     first_line,
     guesses_formats,
     imported,
+    never_null,
     reads_other_rows,
     refuse_other,
     resolved,
     searched,
     tree,
 )
-from ridgeline.operators.frames._held import Held, Layout, Stage
-from ridgeline.operators.frames._nulls import never_null
-from ridgeline.operators.frames._types import readable, type_of
+from ridgeline.operators.frames._held import Held, Layout, Stage, readable, type_of
 
 if TYPE_CHECKING:
     import polars as pl

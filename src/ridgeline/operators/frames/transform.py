@@ -14,8 +14,8 @@ from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
 from ridgeline.api.errors import did_you_mean
 from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.frames._expressions import first_line, imported, refuse_other
+from ridgeline.operators.frames._held import array_of, frame_of, type_of
 from ridgeline.operators.frames._step import ExpressionStep
-from ridgeline.operators.frames._types import array_of, frame_of, type_of
 
 if TYPE_CHECKING:
     import polars as pl

@@ -1,19 +1,21 @@
-"""The base of outputs that write into a table of a database in a file."""
+"""What inputs and outputs of databases in files share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
+from typing_extensions import TypeVar
 
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.files import local_path
 from ridgeline.connect.datasets import Dataset, file_datasets
-from ridgeline.connectors.sql.tables import DatabaseSink, TableRows, Target
-from ridgeline.connectors.sql.texts import quoted
+from ridgeline.connectors.sql.increasing import IncreasingInput, IncreasingSource, Rows
+from ridgeline.connectors.sql.tables import DatabaseSink, TableRows, Target, quoted
 
 
 class FileSink(DatabaseSink):
@@ -82,3 +84,36 @@ class TableOutput(InFile, TableRows):
 def folded(name: str) -> str:
     """A name as the databases compare it: upper and lower case of ASCII are the same."""
     return name.encode().lower().decode()
+
+
+T = TypeVar("T", default=Any)
+CHUNK_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class FileRows(Rows):
+    """Rows of a database in a file, which is opened read-only for each question and closed again."""
+
+    dots: ClassVar[bool] = False
+    path: str
+
+    @property
+    def base(self) -> str:
+        """The file."""
+        return self.path
+
+    def source(self) -> IncreasingSource:
+        """The driver's half of the input."""
+        return FileSource(self)
+
+
+class FileSource(IncreasingSource):
+    """Asks for numbers: writers of a file take turns, so what is committed is in order."""
+
+    poll_seconds: ClassVar[float] = 0.5
+
+
+class FileInput(InFile, IncreasingInput[T]):
+    """Reads a table, or a query, of a database in a file."""
+
+    path: str | Path = Field(kw_only=True)

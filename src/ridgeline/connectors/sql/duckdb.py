@@ -1,19 +1,20 @@
-"""Write into a table of DuckDB, exactly once."""
+"""DuckDB in files: an output that writes each window once, and an input of tables that are appended to."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.connect.extras import library
+from ridgeline.connect.extras import library, library_faults
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
-from ridgeline.connectors.sql.files.table_output import FileSink, TableOutput, folded
-from ridgeline.connectors.sql.tables import DELETED
-from ridgeline.connectors.sql.texts import listed, merged
+from ridgeline.connectors.sql.files import CHUNK_ROWS, FileInput, FileRows, FileSink, T, TableOutput, folded
+from ridgeline.connectors.sql.increasing import Rows
+from ridgeline.connectors.sql.tables import DELETED, listed, merged
 from ridgeline.operators._kinds import family
 
 _NUMBER = "ridgeline_number"
@@ -208,3 +209,60 @@ class DuckDbSink(FileSink):
         for statement in statements:
             self.execute(statement)
         self.connection.unregister(_WAITING)
+
+
+class DuckDbInput(FileInput[T]):
+    """Emit the rows of a table of DuckDB that is appended to, each exactly once, in the order of a column.
+
+    `path`: the file, which all hosts that read need. It is opened read-only for each window, and closed.
+    While a process has it open for writing, the input waits; while the input reads, writers wait.
+
+    `table`, or `query`, a SELECT in its place. `column`: a column of integers that grows with each row, as
+    from a sequence. Several connections of one process may commit in another order than that of their
+    numbers; then rows are missed. `schema` and `shards`: as of `SqliteInput`.
+
+    Example:
+        >>> import duckdb, tempfile
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.connectors.sql import DuckDbInput
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Order(NamedTuple):
+        ...     id: int
+        ...     cents: int
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = f"{folder.name}/orders.duckdb"
+        >>> with duckdb.connect(path) as connection:
+        ...     made = connection.execute("create table orders as select 1 as id, 250 as cents")
+        >>> app = Application("orders")
+        >>> orders = app.add_operator("orders", DuckDbInput("orders", path=path, schema=Order, until="end"))
+        >>> sink = app.add_operator("sink", CollectorSink(Order))
+        >>> app.add_stream("orders", orders.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Order(id=1, cents=250)]
+        >>> folder.cleanup()
+    """
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a host without DuckDB."""
+        return [*super().property_faults(), *library_faults("path", self.path, duckdb)]
+
+    def rows(self) -> Rows:
+        """The rows that are read."""
+        return DuckDbRows(self.table, self.query, self.column, self.shards, 0.0, str(self.path))
+
+
+class DuckDbRows(FileRows):
+    """Rows of a file of DuckDB."""
+
+    def ask(self, connection: Any, query: str) -> Iterator[Sequence[Sequence[Any]]]:
+        """Chunks of rows, by way of Arrow: it has all types. Raises errors of DuckDB."""
+        with closing(duckdb().connect(self.path, read_only=True)) as opened:
+            table = opened.sql(query).to_arrow_table()
+        for start in range(0, len(table), CHUNK_ROWS):
+            part = table.slice(start, CHUNK_ROWS)
+            yield list(zip(*(column.to_pylist() for column in part.columns), strict=True))
+
+    def passes(self, error: Exception) -> bool | None:
+        """Whether the file is open elsewhere, or not there."""
+        return waits(error) if isinstance(error, (duckdb().Error, OSError)) else None

@@ -13,8 +13,7 @@ from pydantic import Field
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect.datasets import Dataset
-from ridgeline.connect.extras import library
-from ridgeline.connect.secrets import Secret, secret_value
+from ridgeline.connect.extras import Secret, library, secret_value
 from ridgeline.connectors.sql import servers
 
 FROM_ENVIRONMENT = "env:MARIADB_URL"

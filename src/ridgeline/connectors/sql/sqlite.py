@@ -1,20 +1,22 @@
-"""Write into a table of SQLite, exactly once."""
+"""SQLite: an output that writes each window once, and an input of tables that are appended to."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from decimal import Decimal
 from itertools import groupby
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from ridgeline.api.errors import capped
 from ridgeline.connect.sink import Batch, Sink
-from ridgeline.connectors.sql.files.table_output import FileSink, TableOutput, folded
-from ridgeline.connectors.sql.tables import DELETED, Target
-from ridgeline.connectors.sql.texts import listed, on_conflict, quoted
+from ridgeline.connectors.sql.files import CHUNK_ROWS, FileInput, FileRows, FileSink, T, TableOutput, folded
+from ridgeline.connectors.sql.increasing import Rows
+from ridgeline.connectors.sql.tables import DELETED, Target, listed, on_conflict, quoted
 from ridgeline.operators._json import json_column
 from ridgeline.operators._kinds import NESTED, family
 
@@ -289,3 +291,59 @@ class SqliteSink(FileSink):
 
     def _insertion(self, names: Sequence[str]) -> str:
         return f"insert into {self.table} ({listed(names)}) values ({', '.join('?' * len(names))})"  # noqa: S608  identifiers
+
+
+class SqliteInput(FileInput[T]):
+    """Emit the rows of a table of SQLite that is appended to, each exactly once, in the order of a column.
+
+    `path`: the file, which all hosts that read need. It is opened read-only. `table`, or `query`, a SELECT in
+    its place. `column`: a column of integers that grows with each row, such as an `integer primary key`. With
+    `autoincrement` no number comes twice, also if the last row was deleted. `schema`: the type of the tuples;
+    its fields are columns. `shards`: as of `MariaDbInput`.
+
+    Rows are read once they are committed. Rows that are changed or deleted are not seen again. Dates, times
+    and decimals are read from texts, as `SqliteOutput` writes them, lists and maps from JSON. Values that do
+    not fit the schema are errors, or dead letters with `on_error=SKIP`.
+
+    Example:
+        >>> import sqlite3, tempfile
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.connectors.sql import SqliteInput
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Order(NamedTuple):
+        ...     id: int
+        ...     cents: int
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = f"{folder.name}/orders.db"
+        >>> with sqlite3.connect(path) as connection:
+        ...     made = connection.execute("create table orders (id integer primary key, cents int)")
+        ...     made = connection.execute("insert into orders values (1, 250), (2, 99)")
+        >>> app = Application("orders")
+        >>> orders = app.add_operator("orders", SqliteInput("orders", path=path, schema=Order, until="end"))
+        >>> sink = app.add_operator("sink", CollectorSink(Order))
+        >>> app.add_stream("orders", orders.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Order(id=1, cents=250), Order(id=2, cents=99)]
+        >>> folder.cleanup()
+    """
+
+    def rows(self) -> Rows:
+        """The rows that are read."""
+        return SqliteRows(self.table, self.query, self.column, self.shards, 0.0, str(self.path))
+
+
+class SqliteRows(FileRows):
+    """Rows of a file of SQLite."""
+
+    def ask(self, connection: Any, query: str) -> Iterator[Sequence[Sequence[Any]]]:
+        """Chunks of rows. Raises errors of sqlite3."""
+        address = f"{Path(self.path).as_uri()}?mode=ro"
+        with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)) as opened:
+            cursor = opened.execute(query)
+            while chunk := cursor.fetchmany(CHUNK_ROWS):
+                yield chunk
+
+    def passes(self, error: Exception) -> bool | None:
+        """Whether the file is locked, or not there."""
+        return waits(error) if isinstance(error, (sqlite3.Error, OSError)) else None

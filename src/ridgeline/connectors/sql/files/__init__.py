@@ -1,1 +1,0 @@
-"""Databases in files: SQLite and DuckDB, inputs and outputs."""
