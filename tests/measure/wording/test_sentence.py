@@ -326,6 +326,17 @@ def test_what_takes_more_than_any_operator_is_named_too():
     assert found["text"].endswith("a window takes 97 ms, 52% of it sending time")
 
 
+def test_shares_of_a_window_are_of_what_it_waited_for():
+    """The critical path adds up what operators take, and a window may have waited for others meanwhile."""
+    for waited, text in (("quote[0]", "93% of it quote"), ("slow[0]", "62% of it waiting for a slot")):
+        blame = [
+            {"what": what, "operator": waited, "ms": ms} for what, ms in (("slot", 60.0), ("compute", 30.0))
+        ]
+        path = {**overviews.PATH, "blame": blame}
+        found = sentence_of(overviews.overview(progress=progress(), criticalPath=path))
+        assert found["text"].endswith(f"a window takes 97 ms, {text}")
+
+
 def test_pieces_say_where_the_page_shows_what_they_are_made_of():
     found = sentence_of(overviews.overview())
     about = {part["text"]: part["about"] for part in found["parts"]}

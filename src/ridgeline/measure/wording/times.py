@@ -104,10 +104,15 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
         return []
     window = {} if path["windowId"] is None or "windows" in path else {"window": str(path["windowId"])}
     step = _slowest(path["path"])
-    own = math.fsum(one["ms"] for one in path["blame"] if _fills_slot(one, step))
-    took = (step["latencyMs"] or 0.0) + own
+    title, logical = step["operator"], logical_name(step["operator"])
+    chain = [one for one in path["blame"] if logical_name(one["operator"]) == logical]
+    # Who waits for a slot that the operator fills, with earlier windows as well, waits for the operator.
+    fills = math.fsum(one["ms"] for one in chain if one["what"] == "slot")
+    took = fills + (step["latencyMs"] or 0.0)
+    if any(one["operator"] != title for one in chain):  # another of its partitions was waited for
+        title, took = logical, fills + math.fsum(one["ms"] for one in chain if one["what"] in _OWN)
     rest = beside_path(path["blame"])
-    rest["slot"] = rest.get("slot", 0.0) - own  # what is the operator's own is nobody else's
+    rest["slot"] = rest.get("slot", 0.0) - fills
     other = max(rest.items(), key=lambda item: item[1])
     takes = "results take" if "windows" in path else "a window takes"
     if over:
@@ -116,13 +121,13 @@ def window_phrase(overview: OverviewAnswer, *, over: bool = False) -> list[Phras
     if other[1] > took:
         share = shown(f"{min(1.0, other[1] / whole):.0%}", "time", **window)
         phrase += [share, f" of it {STEPS.get(other[0], other[0])}"]
-        if took / whole < _LEAST_SHARE:
+        if took / whole < _LEAST_SHARE or took + other[1] > whole:  # or the operator ran meanwhile
             return [phrase]
         phrase.append(" and ")
     name = step_owner(overview, step)
     part = about(f"{min(1.0, took / whole):.0%}", step.get("estimated"))
     of = "" if other[1] > took else "of it "
-    return [[*phrase, shown(part, "graph", operator=name, **window), f" {of}{one_line(step['operator'])}"]]
+    return [[*phrase, shown(part, "graph", operator=name, **window), f" {of}{one_line(title)}"]]
 
 
 def beside_path(blame: Sequence[BlameStepAnswer]) -> dict[str, float]:
@@ -142,11 +147,6 @@ def to_blame(overview: OverviewAnswer) -> str | None:
 
 def _slowest(steps: Sequence[PathStepAnswer]) -> PathStepAnswer:
     return max(steps, key=lambda one: one["latencyMs"] or 0.0)
-
-
-def _fills_slot(one: BlameStepAnswer, step: PathStepAnswer) -> bool:
-    """Whether a wait for a slot is the operator's own: it fills the slot, with earlier windows as well."""
-    return one["what"] == "slot" and one["operator"] == step["operator"]
 
 
 def step_owner(overview: OverviewAnswer, step: PathStepAnswer) -> str:
