@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ridgeline import Application
 from ridgeline.operators import aggregate, tumbling
 from ridgeline.operators._exact import added, divided, exact, float_square_sums, float_sums, rounded
-from ridgeline.operators.key_value import extremes
+from ridgeline.operators._vectors import extremes
 from ridgeline.testing import ListInput
 
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, -1e308, 1e16, 1.0, 5e-324, math.inf, math.nan])

@@ -13,16 +13,8 @@ from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.operators import RangeKeyVal
-from ridgeline.operators.key_value import (
-    FirstColumnCodec,
-    check_columns,
-    distinct,
-    extremes,
-    first_rows,
-    last_rows,
-    sums,
-    to_batch,
-)
+from ridgeline.operators._vectors import distinct, extremes, first_rows, last_rows, sums
+from ridgeline.operators.key_value import FirstColumnCodec, check_width, to_batch
 from support.operators.one_operator import collect, values
 
 
@@ -124,12 +116,12 @@ def test_columns_that_do_not_fit_a_schema_are_reported():
 
 def test_wrong_numbers_of_columns_are_reported():
     batch = pa.record_batch({"a": [1], "b": [2], "c": [3]})
-    check_columns(batch, 2, None, "Sum")
-    check_columns(batch, 3, 3, "Sum")
+    check_width(batch, 2, None, "Sum")
+    check_width(batch, 3, 3, "Sum")
     with pytest.raises(SchemaError, match=r"a key and 1 value; got .* \['a', 'b', 'c'\]; put a `Map` before"):
-        check_columns(batch, 2, 2, "Sum")
+        check_width(batch, 2, 2, "Sum")
     with pytest.raises(SchemaError, match="`Sum` takes a key and at least 1 value"):
-        check_columns(batch.select(["a"]), 2, None, "Sum")
+        check_width(batch.select(["a"]), 2, None, "Sum")
 
 
 class Quote(NamedTuple):

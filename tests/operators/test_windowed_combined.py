@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ridgeline import Application
 from ridgeline.api.errors import OperatorError
 from ridgeline.operators import Windowed, aggregate, sliding, tumbling
-from ridgeline.operators.windows import combining
+from ridgeline.operators.windows import fixed
 from ridgeline.plan import describe, plan_application
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.depth import deep
@@ -60,8 +60,8 @@ VALUES = {
 def eager(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """However few records there are, they are combined."""
     with monkeypatch.context() as patch:
-        patch.setattr(combining, "LEAST_RECORDS", 1)
-        patch.setattr(combining, "LEAST_A_ROW", 0)
+        patch.setattr(fixed, "LEAST_RECORDS", 1)
+        patch.setattr(fixed, "LEAST_A_ROW", 0)
         yield
 
 

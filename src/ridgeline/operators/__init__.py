@@ -1,7 +1,50 @@
 """The library of operators."""
 
 from ridgeline.operators import aggregate
-from ridgeline.operators._windows import (
+from ridgeline.operators.async_map import AsyncMap
+from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
+from ridgeline.operators.by_key import Deduplicate, LatestByKey, TopByKey, TopN, TopNUnifier
+from ridgeline.operators.console_output import ConsoleOutput
+from ridgeline.operators.detect import Detect
+from ridgeline.operators.elementwise import Filter, FlatMap, Map
+from ridgeline.operators.event_generator import EventGenerator
+from ridgeline.operators.file_input import FileInput
+from ridgeline.operators.file_output import FileOutput
+from ridgeline.operators.file_replay_input import FileReplayInput
+from ridgeline.operators.flow import Delay, LimitRate, Sampler, Sort, Union, WithTimes
+from ridgeline.operators.frames._expressions import Expression
+from ridgeline.operators.frames.select import Branch, Cast, Drop, FilterRows, Rename, Select, WithColumns
+from ridgeline.operators.frames.transform import Transform
+from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
+from ridgeline.operators.key_value import (
+    ConsolidatorKeyVal,
+    RangeKeyVal,
+    RangeUnifier,
+    RoundRobinHashMap,
+    SimpleMovingAverage,
+    SumKeyVal,
+    SumUnifier,
+)
+from ridgeline.operators.parse import Parse
+from ridgeline.operators.patterns import absence, hysteresis, rate, sequence, streak
+from ridgeline.operators.queue_input import QueueInput
+from ridgeline.operators.queue_output import QueueOutput
+from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
+from ridgeline.operators.running import Running
+from ridgeline.operators.script_operator import ScriptOperator
+from ridgeline.operators.shaping import FillForward, Format
+from ridgeline.operators.socket_input import SocketInput
+from ridgeline.operators.spark_input import SparkInput
+from ridgeline.operators.spark_output import SparkOutput
+from ridgeline.operators.sql import Sql
+from ridgeline.operators.sql_query import SqlQuery
+from ridgeline.operators.staged._staged_source import Line
+from ridgeline.operators.stdin_input import StdinInput
+from ridgeline.operators.table_join import TableJoin
+from ridgeline.operators.timed_join import AsOfJoin, WindowJoin, WithinJoin
+from ridgeline.operators.validate import Validate
+from ridgeline.operators.windowed import Windowed
+from ridgeline.operators.windows import (
     Counted,
     Global,
     RollingCount,
@@ -15,58 +58,6 @@ from ridgeline.operators._windows import (
     sliding,
     tumbling,
 )
-from ridgeline.operators.as_of_join import AsOfJoin
-from ridgeline.operators.async_map import AsyncMap
-from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
-from ridgeline.operators.console_output import ConsoleOutput
-from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
-from ridgeline.operators.deduplicate import Deduplicate
-from ridgeline.operators.delay import Delay
-from ridgeline.operators.detect import Detect
-from ridgeline.operators.event_generator import EventGenerator
-from ridgeline.operators.file_input import FileInput
-from ridgeline.operators.file_output import FileOutput
-from ridgeline.operators.file_replay_input import FileReplayInput
-from ridgeline.operators.filter import Filter
-from ridgeline.operators.flat_map import FlatMap
-from ridgeline.operators.frames._expressions import Expression
-from ridgeline.operators.frames.select import Branch, Cast, Drop, FilterRows, Rename, Select, WithColumns
-from ridgeline.operators.frames.transform import Transform
-from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
-from ridgeline.operators.latest_by_key import LatestByKey
-from ridgeline.operators.limit_rate import LimitRate
-from ridgeline.operators.map import Map
-from ridgeline.operators.parse import Parse
-from ridgeline.operators.patterns.absence import absence
-from ridgeline.operators.patterns.rate import rate
-from ridgeline.operators.patterns.sequence import sequence
-from ridgeline.operators.patterns.streak import hysteresis, streak
-from ridgeline.operators.queue_input import QueueInput
-from ridgeline.operators.queue_output import QueueOutput
-from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
-from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
-from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
-from ridgeline.operators.running import Running
-from ridgeline.operators.sampler import Sampler
-from ridgeline.operators.script_operator import ScriptOperator
-from ridgeline.operators.shaping import FillForward, Format
-from ridgeline.operators.simple_moving_average import SimpleMovingAverage
-from ridgeline.operators.socket_input import SocketInput
-from ridgeline.operators.sort import Sort
-from ridgeline.operators.spark_input import SparkInput
-from ridgeline.operators.spark_output import SparkOutput
-from ridgeline.operators.sql import Sql
-from ridgeline.operators.sql_query import SqlQuery
-from ridgeline.operators.staged._staged_source import Line
-from ridgeline.operators.stdin_input import StdinInput
-from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
-from ridgeline.operators.table_join import TableJoin
-from ridgeline.operators.top_n import TopByKey, TopN, TopNUnifier
-from ridgeline.operators.union import Union
-from ridgeline.operators.validate import Validate
-from ridgeline.operators.window_join import WindowJoin, WithinJoin
-from ridgeline.operators.windowed import Windowed
-from ridgeline.operators.with_times import WithTimes
 
 __all__ = [
     "AsOfJoin",

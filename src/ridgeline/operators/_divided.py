@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import AfterValidator
 
-from ridgeline.api import RidgelineError, Schema, SchemaError, State, StreamCodec, stable_hash
+from ridgeline.api import Operator, RidgelineError, Schema, SchemaError, State, StreamCodec, stable_hash
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.cells.keyed_declaration import Owns
 from ridgeline.api.cells.keyed_state import KeyedCell
@@ -21,13 +21,13 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.times import EARLIEST, Microseconds, no_times
 from ridgeline.operators._exact import Index
 from ridgeline.operators._shaped import ShapedOperator
-from ridgeline.operators._window_parts import filtered, key_codes, timed
-from ridgeline.operators.key_value import distinct, first_rows, refuse_strays
+from ridgeline.operators._vectors import distinct, filtered, first_rows, key_codes, timed
 
 Columns = Annotated[
     str | Sequence[str], AfterValidator(lambda given: given if isinstance(given, str) else tuple(given))
@@ -217,6 +217,24 @@ class ForgettingOperator(DividedOperator):
             del cell[key]
         # at the end of time all go, and another input may come after the one that has ended
         self.sweep_at = now + max(1, live // SWEEPS) if len(cell) else 0
+
+
+def refuse_strays(operator: Operator, hashes: npt.NDArray[Any], key_of: Callable[[int], object]) -> None:
+    """Raise RidgelineError if one of these hashes of keys belongs to another partition of the operator.
+
+    `key_of`: the key of the hash at a position.
+    """
+    partitions, partition = operator.context.partitions, operator.context.partition
+    own = next(iter(operator.context.keys.values()), None) or assign_keys(partitions)[partition]
+    strays = ~np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
+    if strays.any():
+        key = key_of(int(np.argmax(strays)))
+        where = f"partition {partition} of {partitions}, which does not own it"
+        remedy = "partition by key: leave out `partitioner` and `partition_parallel`"
+        raise RidgelineError(
+            f"`{type(operator).__name__}` needs all tuples of a key in one partition; "
+            f"got key {key!r} in {where}; {remedy}"
+        )
 
 
 def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[Any]]:

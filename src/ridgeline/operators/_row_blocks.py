@@ -24,8 +24,7 @@ from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.columns.casting import is_text
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._exact import Index
-from ridgeline.operators._window_parts import Mask, numbered
-from ridgeline.operators.key_value import distinct, first_rows
+from ridgeline.operators._vectors import Mask, distinct, first_rows, numbered
 
 Name = tuple[Any, ...]
 """In state: ("rows", number, count), ("met", number) or ("until",)."""

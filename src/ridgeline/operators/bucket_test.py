@@ -13,7 +13,7 @@ from pydantic import Field
 from ridgeline.api import Application, InputPort, Module, Operator, OutputPort, RidgelineError, State
 from ridgeline.api.errors import shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.operators.sampler import Sampler, chosen
+from ridgeline.operators.flow import Sampler, chosen
 
 Rows = dict[Any, list[Mapping[str, Any]]]
 

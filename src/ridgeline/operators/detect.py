@@ -14,8 +14,8 @@ from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, Timers, met
 from ridgeline.api.columns.struct_types import TIMESTAMP
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns
-from ridgeline.operators._window_parts import as_column
-from ridgeline.operators.patterns.pattern import Found, Pattern
+from ridgeline.operators._vectors import as_column
+from ridgeline.operators.patterns import Found, Pattern
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

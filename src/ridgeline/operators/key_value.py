@@ -1,4 +1,4 @@
-"""Key-value streams: the common parts of the operators whose names end in `KeyVal`, and of similar ones.
+"""Key-value streams: the operators whose names end in `KeyVal`, similar ones, and their common parts.
 
 A key-value stream is a stream of any schema whose first column is the key; the columns after it are the
 values: `(symbol, price)`, `(symbol, high, low)`. Positions count, names do not. Input ports of these
@@ -8,39 +8,40 @@ operators take the schema of their stream; the schema of their output is given t
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from decimal import localcontext
-from typing import Any, Generic
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field
 
 from ridgeline.api import (
     InputPort,
+    KeyedState,
+    ListState,
     Operator,
     OutputPort,
-    RidgelineError,
+    Schema,
     SchemaError,
     SchemaType,
+    State,
     StreamCodec,
     Unifier,
     stable_hash,
 )
 from ridgeline.api.codec import hash_column
-from ridgeline.api.columns.nulls import NAN
 from ridgeline.api.columns.schema import is_named_tuple
 from ridgeline.api.columns.struct_types import struct_fields as record_fields
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
-from ridgeline.api.partitioner import assign_keys
-from ridgeline.operators._exact import EXACT, Index, Sum, float_sums, rounded
-from ridgeline.operators._shaped import GivenSchema, T
-
-Values = npt.NDArray[Any]
-_LARGEST = 2**63 - 1
+from ridgeline.operators._divided import refuse_strays
+from ridgeline.operators._exact import added, divided, rounded, to_scale
+from ridgeline.operators._shaped import GivenSchema, T, handed_on
+from ridgeline.operators._vectors import beyond, distinct, extremes, is_number, last_rows, sums
 
 
 class FirstColumnCodec(StreamCodec):
@@ -175,24 +176,6 @@ class BatchUnifier(Unifier):
         raise NotImplementedError
 
 
-def refuse_strays(operator: Operator, hashes: npt.NDArray[Any], key_of: Callable[[int], object]) -> None:
-    """Raise RidgelineError if one of these hashes of keys belongs to another partition of the operator.
-
-    `key_of`: the key of the hash at a position.
-    """
-    partitions, partition = operator.context.partitions, operator.context.partition
-    own = next(iter(operator.context.keys.values()), None) or assign_keys(partitions)[partition]
-    strays = ~np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
-    if strays.any():
-        key = key_of(int(np.argmax(strays)))
-        where = f"partition {partition} of {partitions}, which does not own it"
-        remedy = "partition by key: leave out `partitioner` and `partition_parallel`"
-        raise RidgelineError(
-            f"`{type(operator).__name__}` needs all tuples of a key in one partition; "
-            f"got key {key!r} in {where}; {remedy}"
-        )
-
-
 def to_batch(schema: pa.Schema, columns: Sequence[object], who: str) -> pa.RecordBatch:
     """Make a batch of a schema from columns (Arrow arrays or Python lists), by position.
 
@@ -236,14 +219,6 @@ def _fitted(column: Any, kind: pa.DataType) -> pa.Array:
     return found
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """True of integers, floats, booleans and Decimals."""
-    return any(
-        is_kind(kind)
-        for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
-    )
-
-
 def _which(keys: Any, column: Any, kind: pa.DataType) -> str:
     """The key of the first of some values that does not fit a type, as text; nothing for arrays."""
     if isinstance(column, pa.Array) or column is keys:
@@ -257,7 +232,7 @@ def _which(keys: Any, column: Any, kind: pa.DataType) -> str:
     return ""
 
 
-def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str) -> None:
+def check_width(batch: pa.RecordBatch, least: int, most: int | None, who: str) -> None:
     """Raise SchemaError if a batch has fewer than `least` or more than `most` columns."""
     if batch.num_columns < least or (most is not None and batch.num_columns > most):
         wanted = (
@@ -270,147 +245,482 @@ def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str)
         )
 
 
-def distinct(column: pa.Array) -> tuple[pa.Array, Index]:
-    """Return a column's distinct values, in order of appearance, and for each row the index of its value.
+class SumUnifier(BatchUnifier):
+    """Merge the sums of partitions: add the values of each key in the window.
 
-    Null is one of the values. All NaN are one value, and -0.0 equals 0.0.
+    `SumKeyVal` uses it by itself; give it to an output port of your own that emits `(key, number, ...)`.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import OutputPort
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> volumes = OutputPort(Volume, unifier=SumUnifier)
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_floating(column.type):
-        zero, nan = pa.scalar(0.0, column.type), pa.scalar(NAN, column.type)
-        column = pc.if_else(pc.equal(column, zero), zero, pc.if_else(pc.is_nan(column), nan, column))
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+
+    def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row a key, keys in the order in which they first appear."""
+        keys, index = distinct(batch.column(0))
+        columns = [sums(column, index, len(keys)) for column in batch.columns[1:]]
+        return to_batch(batch.schema, [keys, *columns], "SumUnifier")
 
 
-def first_rows(index: Index, groups: int) -> Index:
-    """The number of the first row of each group."""
-    rows = np.empty(groups, np.int64)
-    rows[index[::-1]] = np.arange(len(index))[::-1]
-    return rows
+class SumKeyVal(KeyValOperator[T]):
+    """Emit the sum of each key's values; tuples with several values are summed column by column.
 
+    Input: `(key, value, ...)`, numbers; null values are ignored. Output: `(key, sum, ...)` at the end of the
+    (application) window, for the keys of that window. Up to 50,000 keys come in the order in which they first
+    came. Sums are exact, those of floats rounded once: they do not depend on the order of tuples. As soon as
+    a sum does not fit its column SchemaError is raised, before the window is committed.
 
-def last_rows(index: Index, groups: int) -> Index:
-    """The number of the last row of each group."""
-    rows = np.empty(groups, np.int64)
-    rows[index] = np.arange(len(index))
-    return rows
+    `schema`: of the output; None: that of the input. `cumulative`: sums continue from window to window;
+    otherwise each application window starts at zero. `restart_every`: cumulative sums start at zero again
+    after this number of (application) windows; 0: never.
 
+    Partitions: by key. Round robin gives the same result unless `cumulative`. With `cumulative` it is refused
+    with RidgelineError: a partition emits only the keys that came to it, so the totals would be incomplete.
+    Slides with `slide_by_window_count`, unless `cumulative`.
 
-def to_values(column: pa.Array, *, narrow: bool = False) -> Values:
-    """Return a column without nulls as numpy values: int64, float64, or objects for all other types.
-
-    Integers beyond int64 become objects too. `narrow`: integers keep their types.
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SumKeyVal
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> items = [("IBM", 3), ("SAP", 5), ("IBM", 4), END_WINDOW, ("IBM", 1)]
+        >>> app = Application("volumes")
+        >>> trades = app.add_operator("trades", ListInput(Volume, items))
+        >>> volumes = app.add_operator("volumes", SumKeyVal(cumulative=True))
+        >>> sink = app.add_operator("sink", CollectorSink(Volume))
+        >>> app.add_stream("trades", trades.output, volumes.data)
+        >>> app.add_stream("volumes", volumes.sum, sink.input)
+        >>> for volume in run_local(app).collected("sink"):
+        ...     print(volume)
+        Volume(symbol='IBM', shares=7)
+        Volume(symbol='SAP', shares=5)
+        Volume(symbol='IBM', shares=8)
     """
-    kind = column.type
-    if narrow and pa.types.is_integer(kind):
-        return column.to_numpy()
-    if pa.types.is_floating(kind):
-        wide = pa.float64()
-    elif pa.types.is_boolean(kind) or (
-        pa.types.is_integer(kind) and (kind != pa.uint64() or (pc.max(column).as_py() or 0) <= _LARGEST)
-    ):
-        wide = pa.int64()
-    else:
-        return np.fromiter(column.to_pylist(), dtype=object, count=len(column))
-    values: Values = column.cast(wide).to_numpy(zero_copy_only=False)
-    return values
+
+    emits: ClassVar[str] = "sum"
+
+    data = InputPort(Any, codec=FirstColumnCodec())
+    sum = OutputPort[T](Any, unifier=SumUnifier)
+
+    schema: SchemaType[T] | None = None
+    cumulative: bool = False
+    restart_every: int = Field(default=0, ge=0)
+
+    sums = KeyedState(tuple)
+    windows = State(0, moves="same")
+
+    def slider_of(self, port: str) -> type[SumUnifier] | None:
+        """Return `SumUnifier`; None for sums that continue, which hold the windows before already."""
+        return None if self.cumulative else SumUnifier
+
+    @data.process_batch
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Add the values of a batch to the sums."""
+        check_width(batch, 2, None, "SumKeyVal")
+        keys, index = distinct(batch.column(0))
+        if self.cumulative:
+            self.refuse_strays(keys)
+        columns = [sums(column, index, len(keys)) for column in batch.columns[1:]]
+        known, totals = self.sums, []
+        for key, new in zip(keys.to_pylist(), zip(*columns, strict=True), strict=True):
+            before = known.get(key)
+            total = new if before is None else tuple(map(added, before, new))
+            known[key] = total
+            totals.append(total)
+        if totals:
+            self.check_fit([keys, *map(list, zip(*totals, strict=True))])
+
+    def end_window(self) -> None:
+        """Emit the sums of the window's keys; clear them unless they continue."""
+        self.emit_values(dict(self.sums.changed() if self.cumulative else self.sums.items()))
+        if not self.cumulative:
+            self.sums.clear()
+        elif self.restart_every:
+            self.windows = (self.windows + 1) % self.restart_every
+            if not self.windows:
+                self.sums.clear()
 
 
-def without_nulls(column: pa.Array, index: Index, *, narrow: bool = False) -> tuple[Values, Index]:
-    """The values of a column that are not null, as `to_values` has them, and the groups of these rows."""
-    if column.null_count:
-        there = column.is_valid()
-        values = to_values(column.filter(there), narrow=narrow)
-        return values, index[there.to_numpy(zero_copy_only=False)]
-    return to_values(column, narrow=narrow), index
+class RangeUnifier(BatchUnifier):
+    """Merge the ranges of partitions: of each key keep the highest high and the lowest low of the window.
 
+    `RangeKeyVal` uses it by itself; give it to an output port of your own that emits `(key, high, low)`.
 
-def sums(column: pa.Array, index: Index, groups: int) -> list[Sum]:
-    """The sum of each group, without rounding (see `_exact`); null values are ignored.
-
-    Raises SchemaError for types that cannot be summed.
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import OutputPort
+        >>> class HighLow(NamedTuple):
+        ...     symbol: str
+        ...     high: float
+        ...     low: float
+        >>> range = OutputPort(HighLow, unifier=RangeUnifier)
     """
-    if is_number(column.type):
-        return value_sums(*without_nulls(column, index), groups)
-    raise SchemaError(
-        f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
-    )
+
+    def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return one row a key, keys in the order in which they first appear."""
+        keys, index = distinct(batch.column(0))
+        high, low = batch.columns[1:]
+        columns = [
+            extremes(high, index, len(keys), highest=True),
+            extremes(low, index, len(keys), highest=False),
+        ]
+        return to_batch(batch.schema, [keys, *columns], "RangeUnifier")
 
 
-def value_sums(values: Values, index: Index, groups: int) -> list[Sum]:
-    """As `sums`, of values as `to_values` returns them."""
-    if values.dtype == np.float64:
-        return float_sums(values, index, groups)
-    if (
-        values.dtype == np.int64
-        and len(values)
-        and len(values) * max(-int(values.min()), int(values.max())) > _LARGEST
-    ):
-        values = values.astype(object)  # Python's integers do not overflow
-    totals = np.zeros(groups, values.dtype)
-    with localcontext(EXACT):
-        np.add.at(totals, index, values)
-    return list(totals.tolist())
+class RangeKeyVal(KeyValOperator[T]):
+    """Emit the highest and the lowest value of each key in the application window.
 
+    Input: `(key, value)`, values of any ordered type. Null values are ignored; so is NaN where the key has a
+    number. Output: `(key, high, low)` at the end of the application window, for the keys of that window. Up
+    to 50,000 keys come in the order in which they first came.
 
-def extremes(
-    column: pa.Array, index: Index, groups: int, *, highest: bool, counts: Sequence[int] | None = None
-) -> list[Any]:
-    """The highest (or lowest) value of each group; null values are ignored, and NaN beside a number.
+    Partitions: by key; round robin gives the same result. Slides with `slide_by_window_count`.
 
-    -0.0 is lower than 0.0, so that the order of values does not matter. None for a group without a value.
-    `counts`: how many values that are not null each group has, if it is known. Raises SchemaError for values
-    that have no order.
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RangeKeyVal
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class HighLow(NamedTuple):
+        ...     symbol: str
+        ...     high: float
+        ...     low: float
+        >>> app = Application("ranges")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 3.0), ("SAP", 9.0), ("IBM", 5.0)]))
+        >>> ranges = app.add_operator("ranges", RangeKeyVal(schema=HighLow))
+        >>> sink = app.add_operator("sink", CollectorSink(HighLow))
+        >>> app.add_stream("prices", prices.output, ranges.data)
+        >>> app.add_stream("ranges", ranges.range, sink.input)
+        >>> for row in run_local(app).collected("sink"):
+        ...     print(row)
+        HighLow(symbol='IBM', high=5.0, low=3.0)
+        HighLow(symbol='SAP', high=9.0, low=9.0)
     """
-    values, index = without_nulls(column, index, narrow=True)
-    there = np.zeros(groups, np.bool_)
-    if counts is None:
-        there[index] = True
-    else:
-        there = np.array(counts, np.int64) > 0
-    found: Values
-    if values.dtype == object:
-        found = np.empty(groups, object)
-        firsts = first_rows(index, groups)
-        found[there] = values[firsts[there]]
-    elif values.dtype != np.float64:
-        bounds = np.iinfo(values.dtype)
-        found = np.full(groups, bounds.min if highest else bounds.max, values.dtype)
-    try:
-        if values.dtype == np.float64:
-            found = _float_extremes(values, index, groups, highest=highest)
-        else:
-            (np.maximum if highest else np.minimum).at(found, index, values)
-    except TypeError as error:
-        raise SchemaError(
-            f"values of type {column.type} have no highest and no lowest; got such a column after the key; "
-            "put a `Map` before it"
-        ) from error
-    values_found = map(bool, found.tolist()) if pa.types.is_boolean(column.type) else found.tolist()
-    return [value if known else None for value, known in zip(values_found, there.tolist(), strict=True)]
+
+    emits: ClassVar[str] = "range"
+
+    data = InputPort(Any, codec=FirstColumnCodec())
+    range = OutputPort[T](Any, unifier=RangeUnifier)
+
+    schema: SchemaType[T]
+
+    extremes = KeyedState(tuple)
+
+    @data.process_batch
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Extend the ranges of the window by the values of a batch."""
+        check_width(batch, 2, 2, "RangeKeyVal")
+        if batch.column(1).null_count:
+            batch = batch.filter(batch.column(1).is_valid())
+        keys, index = distinct(batch.column(0))
+        highs = extremes(batch.column(1), index, len(keys), highest=True)
+        lows = extremes(batch.column(1), index, len(keys), highest=False)
+        known = self.extremes
+        for key, high, low in zip(keys.to_pylist(), highs, lows, strict=True):
+            before_high, before_low = known.get(key, (None, None))
+            known[key] = (
+                beyond(before_high, high, highest=True),
+                beyond(before_low, low, highest=False),
+            )
+        self.check_fit([keys, highs, lows])
+
+    def end_window(self) -> None:
+        """Emit the window's ranges and clear them."""
+        self.emit_values(dict(self.extremes.items()))
+        self.extremes.clear()
 
 
-def beyond(old: Any, new: Any, *, highest: bool) -> Any:
-    """The higher (or lower) of two values; of a number and NaN the number, as in `extremes`."""
-    if old is None or old != old:  # noqa: PLR0124  only a NaN differs from itself
-        return old if new is None else new
-    if new is None or new != new:  # noqa: PLR0124  as above
-        return old
-    if old == new == 0 and isinstance(new, float):
-        return new if (math.copysign(1.0, new) > 0) == highest else old
-    return new if (new > old if highest else new < old) else old
+class SimpleMovingAverage(KeyValOperator[T]):
+    """Emit the average of each key's values over the last `window_size` application windows.
+
+    Input: `(key, value)`, numbers; null values are ignored. Output: `(key, average)` at the end of every
+    application window, for each key with a value in the last `window_size` application windows, the ending
+    one included. The average is the sum of all these values divided by their number, so each value has the
+    same weight. The first averages cover fewer windows. A key without new values is still emitted, until all
+    its values are too old; then it is forgotten. Up to 50,000 keys are emitted in the order in which they
+    first came. The same operator of Apex Malhar continues to emit 0 for such keys. Sums are exact, and each
+    average is rounded once: to a float, or to the digits of a Decimal column. The order of tuples does not
+    matter.
+
+    `schema`: of the output; None: that of the input, whose values then must be floats or Decimals.
+
+    Partitions: by key. Round robin and `partition_parallel` are refused with RidgelineError when a key comes
+    to another partition than by key: averages of parts cannot be merged.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import SimpleMovingAverage
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> items = [("IBM", 1.0), END_WINDOW, ("IBM", 3.0), END_WINDOW, ("IBM", 5.0)]
+        >>> app = Application("averages")
+        >>> prices = app.add_operator("prices", ListInput(Price, items))
+        >>> averages = app.add_operator("averages", SimpleMovingAverage(window_size=2))
+        >>> sink = app.add_operator("sink", CollectorSink(Price))
+        >>> app.add_stream("prices", prices.output, averages.data)
+        >>> app.add_stream("averages", averages.average, sink.input)
+        >>> run = run_local(app)
+        >>> [run.collected("sink", window)[0].price for window in run.window_ids]
+        [1.0, 2.0, 4.0]
+    """
+
+    emits: ClassVar[str] = "average"
+
+    state_depends_on = ("data", "window_size")
+
+    data = InputPort(Any, codec=FirstColumnCodec())
+    average = OutputPort[T](Any)
+
+    schema: SchemaType[T] | None = None
+    window_size: int = Field(default=2, ge=1)
+
+    # For each key, oldest first: (number of the application window, sum, count). The number is the same in
+    # all partitions.
+    parts = KeyedState(tuple)
+    window_number = State(0, moves="same")
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """That of the input. Raises SchemaError for whole numbers, whose averages are none."""
+        given = inputs.get("data")
+        if port == "average" and self.schema is None and given is not None and len(given.arrow) > 1:
+            column = given.arrow.field(1)
+            if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+                what = f"averages of `{column.name}`, which is {column.type}, are no whole numbers"
+                raise SchemaError(f"{what}; give `schema`, with a float or a Decimal for them")
+        return super().derived_schema(port, inputs)
+
+    @data.process_batch
+    def add_batch(self, batch: pa.RecordBatch) -> None:
+        """Add the values of a batch to the current application window."""
+        check_width(batch, 2, 2, "SimpleMovingAverage")
+        if batch.column(1).null_count:
+            batch = batch.filter(batch.column(1).is_valid())
+        keys, index = distinct(batch.column(0))
+        self.refuse_strays(keys)
+        totals = sums(batch.column(1), index, len(keys))
+        counts = sums(pa.array(index >= 0), index, len(keys))
+        number, known, averages = self.window_number, self.parts, []
+        for key, total, count in zip(keys.to_pylist(), totals, counts, strict=True):
+            before = tuple(part for part in known.get(key, ()) if part[0] > number - self.window_size)
+            if before and before[-1][0] == number:
+                parts = (*before[:-1], (number, added(before[-1][1], total), before[-1][2] + count))
+            else:
+                parts = (*before, (number, total, count))
+            known[key] = parts
+            averages.append(_average(parts))
+        self.check_fit([keys, self._in_type(averages)])
+
+    def end_window(self) -> None:
+        """Emit the averages; delete keys whose values are all too old."""
+        oldest = self.window_number - self.window_size + 1
+        keys, averages, gone = [], [], []
+        for key, parts in self.parts.items():
+            recent = [part for part in parts if part[0] >= oldest]
+            if recent:
+                keys.append(key)
+                averages.append(_average(recent))
+            else:
+                gone.append(key)
+        for key in gone:
+            del self.parts[key]
+        self.window_number += 1
+        if keys:
+            self.emit_columns([keys, self._in_type(averages)])
+
+    def _in_type(self, averages: list[Any]) -> list[Any]:
+        """Averages of Decimals are fractions: as the output's column has them, rounded once."""
+        if not averages or not isinstance(averages[0], Fraction):
+            return averages
+        kind = self.output_schema().field(1).type
+        if pa.types.is_decimal(kind):
+            return [to_scale(average, kind.scale) for average in averages]
+        return list(map(float, averages))
 
 
-def _float_extremes(
-    values: npt.NDArray[np.float64], index: Index, groups: int, *, highest: bool
-) -> npt.NDArray[np.float64]:
-    """As `extremes`: the bits of floats, as integers in the same order, are compared."""
-    numbers = ~np.isnan(values)
-    bits = values[numbers].view(np.int64)
-    ranks = np.where(bits < 0, bits ^ _LARGEST, bits)
-    found = np.full(groups, -_LARGEST - 1 if highest else _LARGEST)
-    (np.maximum if highest else np.minimum).at(found, index[numbers], ranks)
-    extreme = np.where(found < 0, found ^ _LARGEST, found).view(np.float64)  # of no number a NaN
-    return np.where(np.isnan(extreme), np.nan, extreme)
+def _average(parts: Sequence[tuple[int, Any, int]]) -> Any:
+    return divided(reduce(added, (part[1] for part in parts)), sum(part[2] for part in parts))
+
+
+class ConsolidatorKeyVal(KeyValOperator[T]):
+    """Join two to five key-value streams by key into one tuple.
+
+    Inputs: `in1` ... `in5`, each `(key, value, ...)`; `in2` to `in5` are optional. Output: `schema`, whose
+    first column is the key. Each other column takes the input column of the same name; names must differ
+    between inputs. At the end of the (application) window one tuple is emitted for each key that came on any
+    port. Keys are emitted in the order in which they came. A tuple has the newest value of every column, also
+    from earlier windows, and None where no value has come yet. Raises SchemaError for an input column that
+    `schema` lacks.
+
+    Partitions: by key, the same on all ports. Round robin is refused with RidgelineError: equal keys would
+    not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import ConsolidatorKeyVal
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class Volume(NamedTuple):
+        ...     symbol: str
+        ...     shares: int
+        >>> class Quote(NamedTuple):
+        ...     symbol: str
+        ...     price: float | None
+        ...     shares: int | None
+        >>> app = Application("quotes")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 3.0), ("SAP", 9.0)]))
+        >>> volumes = app.add_operator("volumes", ListInput(Volume, [("IBM", 70)]))
+        >>> join = app.add_operator("join", ConsolidatorKeyVal(schema=Quote))
+        >>> sink = app.add_operator("sink", CollectorSink(Quote))
+        >>> app.add_stream("prices", prices.output, join.in1)
+        >>> app.add_stream("volumes", volumes.output, join.in2)
+        >>> app.add_stream("quotes", join.out, sink.input)
+        >>> for quote in run_local(app).collected("sink"):
+        ...     print(quote)
+        Quote(symbol='IBM', price=3.0, shares=70)
+        Quote(symbol='SAP', price=9.0, shares=None)
+    """
+
+    emits: ClassVar[str] = "out"
+
+    in1 = InputPort(Any, codec=FirstColumnCodec())
+    in2 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
+    in3 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
+    in4 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
+    in5 = InputPort(Any, codec=FirstColumnCodec(), optional=True)
+    out = OutputPort[T](Any)
+
+    schema: SchemaType[T]
+
+    newest = KeyedState(tuple)  # the values of each key, in the order of the schema's columns after the first
+
+    def _note(self, port: str, batch: pa.RecordBatch) -> None:
+        """Merge the newest row of each key in a batch of `port` into `newest`.
+
+        Raises SchemaError for a column that the output lacks.
+        """
+        check_width(batch, 2, None, "ConsolidatorKeyVal")
+        columns = self.output_schema().names[1:]
+        unknown = [name for name in batch.schema.names[1:] if name not in columns]
+        if unknown:
+            found = f"got a `schema` with the values {columns}"
+            raise SchemaError(
+                f"column `{unknown[0]}` of port `{port}` has no place in the output; {found}; "
+                "add it, or rename it before"
+            )
+        keys, index = distinct(batch.column(0))
+        self.refuse_strays(keys)
+        last = batch.take(pa.array(last_rows(index, len(keys))))
+        places = [columns.index(name) for name in batch.schema.names[1:]]
+        rows = zip(*(column.to_pylist() for column in last.columns[1:]), strict=True)
+        nothing, joined = (None,) * len(columns), []
+        for key, row in zip(keys.to_pylist(), rows, strict=True):
+            values = list(self.newest.get(key, nothing))
+            for place, value in zip(places, row, strict=True):
+                values[place] = value
+            self.newest[key] = tuple(values)
+            joined.append(values)
+        if joined:
+            self.check_fit([keys, *map(list, zip(*joined, strict=True))])
+
+    _note_1 = handed_on(in1, _note, "in1")
+    _note_2 = handed_on(in2, _note, "in2")
+    _note_3 = handed_on(in3, _note, "in3")
+    _note_4 = handed_on(in4, _note, "in4")
+    _note_5 = handed_on(in5, _note, "in5")
+
+    def end_window(self) -> None:
+        """Emit the newest values of the keys that came in the window."""
+        self.emit_values(dict(self.newest.changed()))
+
+
+class RoundRobinHashMap(Operator, Generic[T]):
+    """Group each `len(keys)` consecutive values into one tuple.
+
+    Input: tuples of one column. Output: `schema`, whose columns must be named as `keys`; default: int64
+    columns with these names. A tuple has the time of its last value. A group that is incomplete at the end of
+    a window is completed in the next one. One that is incomplete at the end of the input is not emitted.
+    Raises SchemaError if `keys` and `schema` disagree, or for tuples of more than one column. Partitions:
+    round robin; each groups the values that it gets.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RoundRobinHashMap
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("points")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,), (3,), (4,)]))
+        >>> points = app.add_operator("points", RoundRobinHashMap(keys=["x", "y"]))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("numbers", numbers.output, points.data)
+        >>> app.add_stream("points", points.map, sink.input)
+        >>> run_local(app).collected("sink")
+        [{'x': 1, 'y': 2}, {'x': 3, 'y': 4}]
+    """
+
+    state_depends_on = ("data", "keys")
+
+    data = InputPort(Any)
+    map = OutputPort[T](Any)
+
+    keys: list[str] = Field(min_length=1)
+    schema: SchemaType[T] | None = None
+
+    carried = ListState(moves="sum")
+
+    def __post_init__(self) -> None:
+        """Give the output port its schema. Raises SchemaError unless its columns are the keys."""
+        keys = vars(self).get("keys", [])
+        if self.schema is None:
+            self.schema = pa.schema([(key, pa.int64()) for key in keys])
+        names = Schema(self.schema).arrow.names
+        if list(keys) != names:
+            remedy = "rename one or the other"
+            raise SchemaError(f"the columns of `schema` must be the `keys` {keys}; got {names}; {remedy}")
+        self.declare_schema("map", self.schema)
+
+    @data.process_batch
+    def group(self, batch: pa.RecordBatch) -> None:
+        """Emit the complete groups; keep the incomplete one in `carried`."""
+        if batch.num_columns != 1:
+            raise SchemaError(
+                f"`RoundRobinHashMap` takes tuples of one column; got {batch.schema.names}; "
+                "put a `Map` before it"
+            )
+        values, size = batch.column(0), len(self.keys)
+        if self.carried:
+            values = pa.concat_arrays([pa.array(list(self.carried), values.type), values])
+            self.carried.clear()
+        complete = len(values) - len(values) % size
+        if complete:
+            columns = [values.take(pa.array(np.arange(place, complete, size))) for place in range(size)]
+            completing = np.arange(size - 1, complete, size) - (len(values) - batch.num_rows)
+            completing = np.maximum(completing, 0)
+            self.map.emit_batch(pa.RecordBatch.from_arrays(columns, names=list(self.keys)), rows=completing)
+        self.carried.extend(values[complete:].to_pylist())
+
+    def end_window(self) -> None:
+        """Emit the groups that are complete because several partitions have become one."""
+        size = len(self.keys)
+        complete = len(self.carried) - len(self.carried) % size
+        if complete:
+            columns = [self.carried[place:complete:size] for place in range(size)]
+            self.map.emit_batch(to_batch(self.map.schema.arrow, columns, "RoundRobinHashMap"))
+            del self.carried[:complete]

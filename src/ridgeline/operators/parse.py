@@ -18,11 +18,11 @@ from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.nulls import optional_columns
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._joined import joined_schema
 from ridgeline.operators.files._parsers import CsvParser, is_textual
 from ridgeline.operators.payloads import Registry, decoder_of
+from ridgeline.operators.validate import CheckingOperator, fitting
 
 LineFormat = Literal["json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog", "avro"]
 Parser = Callable[[Sequence[Any]], pa.RecordBatch]

@@ -19,7 +19,7 @@ from ridgeline.operators._divided import (
 )
 from ridgeline.operators._exact import Index
 from ridgeline.operators.aggregate import Aggregate
-from ridgeline.operators.aggregates.value import Rows
+from ridgeline.operators.aggregate.rules import Rows
 from ridgeline.operators.windows.columns import AggregatingOperator, Result
 from ridgeline.operators.windows.columns import Columns as Aggregates
 

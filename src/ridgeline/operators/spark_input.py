@@ -16,9 +16,9 @@ from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.event_time import EventTime
 from ridgeline.connect.datasets import Dataset, spark_datasets
-from ridgeline.operators._checking import fitting
 from ridgeline.operators._shaped import GivenSchema
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
+from ridgeline.operators.validate import fitting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

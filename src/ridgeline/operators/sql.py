@@ -30,9 +30,9 @@ from ridgeline.operators._kinds import NESTED, NUMBERS, family, plain
 from ridgeline.operators._shaped import T, handed_on
 from ridgeline.operators._sql_child import NoSelectError, connect, forget, relation_of
 from ridgeline.operators._sql_engine import QueryError, for_duckdb, from_duckdb
-from ridgeline.operators._window_parts import filtered
-from ridgeline.operators._windows import Sliding
+from ridgeline.operators._vectors import filtered
 from ridgeline.operators.frames._columns import columns_of as known_columns
+from ridgeline.operators.windows import Sliding
 
 _NO_COLUMN = re.compile(r'[Rr]eferenced column "(.+?)" not found|does not have a column named "(.+?)"')
 _NO_TABLE = re.compile(r'Table with name (\S+) does not exist|Referenced table "(.+?)" not found')

@@ -29,9 +29,8 @@ from ridgeline.operators._joined import (
     right_columns,
     rows_of,
 )
-from ridgeline.operators._window_parts import filtered
-from ridgeline.operators.key_value import last_rows
-from ridgeline.operators.latest_by_key import deletions
+from ridgeline.operators._vectors import filtered, last_rows
+from ridgeline.operators.by_key import deletions
 
 _MOST_ROWS = 1_000_000
 _MOST_BYTES = 1 << 28

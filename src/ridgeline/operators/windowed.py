@@ -23,11 +23,12 @@ from ridgeline.api.columns.combined import Combined, Combiner, Combines
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import Duration, PositiveDuration, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST
-from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators import _vectors as vectors
 from ridgeline.operators._divided import TogetherCodec
 from ridgeline.operators._exact import Index
-from ridgeline.operators._sessions import Parts
-from ridgeline.operators._windows import (
+from ridgeline.operators.aggregate import Aggregate
+from ridgeline.operators.aggregate.exact import rules_of
+from ridgeline.operators.windows import (
     Counted,
     Global,
     RollingCount,
@@ -36,15 +37,18 @@ from ridgeline.operators._windows import (
     Sliding,
     Windows,
 )
-from ridgeline.operators.aggregate import Aggregate
-from ridgeline.operators.aggregates.rules import rules_of
-from ridgeline.operators.windows.columns import AggregatingOperator, Columns, Result
-from ridgeline.operators.windows.combining import WindowCombiner
-from ridgeline.operators.windows.counted import CountedWindows
-from ridgeline.operators.windows.fixed import FixedWindows
-from ridgeline.operators.windows.kind import NEVER, Records, WindowKind
-from ridgeline.operators.windows.rolling import RollingCountWindows, RollingTimeWindows
-from ridgeline.operators.windows.sessions import SessionWindows
+from ridgeline.operators.windows.columns import (
+    NEVER,
+    AggregatingOperator,
+    Columns,
+    Parts,
+    Records,
+    Result,
+    WindowKind,
+)
+from ridgeline.operators.windows.fixed import FixedWindows, WindowCombiner
+from ridgeline.operators.windows.rolling_windows import RollingCountWindows, RollingTimeWindows
+from ridgeline.operators.windows.sessions import CountedWindows, SessionWindows
 
 _FAR = 2 * LATEST
 _KINDS: Mapping[type, type[WindowKind]] = {

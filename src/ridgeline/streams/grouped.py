@@ -9,9 +9,9 @@ from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, nearest, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import Detect, Running, TopByKey, Windowed, Windows, aggregate
-from ridgeline.operators._windows import KINDS
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
+from ridgeline.operators.windows import KINDS
 from ridgeline.streams.connecting import NoStream, input_of
 from ridgeline.streams.expressing import aggregates_all, aggregates_windows
 from ridgeline.streams.expressions import ATTRIBUTES

@@ -17,7 +17,7 @@ from ridgeline.connect.sink import Batch, Mark, SinkContext, SinkUnavailableErro
 from ridgeline.connectors.sql.tables import DELETED, TableRows, TableSink, Target
 from ridgeline.operators._divided import Columns, columns_of
 from ridgeline.operators._kinds import NESTED, family
-from ridgeline.operators._window_parts import key_codes
+from ridgeline.operators._vectors import key_codes
 
 _MOST_DIGITS = 38
 _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}

@@ -11,7 +11,6 @@ from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
-from ridgeline.operators._checking import fitting
 from ridgeline.operators._json import json_lines, value_texts
 from ridgeline.operators._texts import convert
 from ridgeline.operators.files._parsers import JsonParser
@@ -19,6 +18,7 @@ from ridgeline.operators.payloads import _avro, _protobuf
 from ridgeline.operators.payloads._avro import AvroDecoder, avro_schema_of
 from ridgeline.operators.payloads._protobuf import ProtobufDecoder
 from ridgeline.operators.payloads._registry import Registry
+from ridgeline.operators.validate import fitting
 
 PayloadFormat = Literal["json", "avro", "protobuf", "text", "bytes"]
 """The form of a message's payload."""

@@ -14,10 +14,10 @@ from pydantic import Field
 from ridgeline.api import Schema, SchemaError
 from ridgeline.api.columns.casting import is_bytes
 from ridgeline.api.errors import shorten
-from ridgeline.operators._checking import CheckingOperator, fitting
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._json import json_lines, value_texts
 from ridgeline.operators.files._parsers import csv_reads
+from ridgeline.operators.validate import CheckingOperator, fitting
 
 WrittenFormat = Literal["json", "csv", "key_value"]
 _ENDS = re.compile(r"[\r\n]")

@@ -1,4 +1,4 @@
-"""The aggregates of one operator: their parts of a batch, how parts merge, and the columns of results."""
+"""What all kinds of windows have: their interface, the parts of aggregates, the columns of results."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import itemgetter
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from ridgeline.api import Operator, RidgelineError, Schema, SchemaError
+from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.errors import shorten
-from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators import _vectors as vectors
 from ridgeline.operators._divided import DividedOperator
-from ridgeline.operators._sessions import Parts
-from ridgeline.operators.aggregates.rules import rules_of
-from ridgeline.operators.aggregates.value import Aggregate, Rows
+from ridgeline.operators._exact import Index
+from ridgeline.operators.aggregate.exact import rules_of
+from ridgeline.operators.aggregate.rules import Aggregate, Rows
 
+Parts = tuple[Any, ...]
+Span = tuple[int, int, Parts]
+"""An open session: the times of its oldest and its newest record, and the part of each aggregate."""
 RECORDS = Aggregate("count")
 
 
@@ -152,3 +157,84 @@ class Columns:
             vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)
         ]
         self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+NEVER = int(np.iinfo(np.int64).max)
+Key = tuple[Any, ...]
+
+
+class Records(NamedTuple):
+    """Records of a batch. `starts`: as `WindowKind.bounds` has them.
+
+    `codes`: of each record the number of its key in `keys`. `over`: by when windows of its key are over.
+    `parts`: of partial results in place of records, of each one for each aggregate.
+    """
+
+    batch: pa.RecordBatch
+    times: Index
+    starts: Index
+    codes: Index
+    keys: Sequence[Key]
+    over: Index
+    parts: Sequence[Parts] | None = None
+
+
+class Holder(Protocol):
+    """The operator that holds the state of its windows."""
+
+    open: KeyedCell[Any, Any]
+    waiting: KeyedCell[Any, Any]
+    due: int
+
+    def emit_final(self, over: list[Result]) -> None:
+        """Emit windows whose time is over."""
+
+
+class WindowKind:
+    """The windows of one kind of one operator; their state is the operator's.
+
+    `columns`: the aggregates. `windows`: the property of the operator. Times are microseconds since 1970.
+    """
+
+    def __init__(self, operator: Holder, columns: Columns, windows: Any) -> None:
+        self.operator = operator
+        self.columns = columns
+        self.windows = windows
+
+    def bounds(self, times: Index) -> tuple[Index, Index]:
+        """For each time where its last window begins, and from when on a record of this time is late."""
+        raise NotImplementedError
+
+    def add(self, records: Records) -> None:
+        """Add records that are not late."""
+        raise NotImplementedError
+
+    def close(self, closed: int) -> list[Result]:
+        """Forget the windows that end by then; returns them."""
+        raise NotImplementedError
+
+    def last_end(self, name: Any, value: Any) -> int:
+        """When the last window ends that a state has by this name."""
+        raise NotImplementedError
+
+    def flush(self, closed: int) -> list[Result]:
+        """Forget all open windows; returns them. `closed`: windows that end by then are over anyway."""
+        return self.close(max((self.last_end(*one) for one in self.operator.open.items()), default=0))
+
+    def over_after(self, result: Result) -> int:
+        """Records whose windows end by then are late once this result was emitted."""
+        return result.end
+
+    def early(
+        self, name: Any, value: Any, least: int, left: Callable[[Parts], Parts]
+    ) -> tuple[list[Result], Any]:
+        """The open windows in a state that have at least so many new records, and the state after them.
+
+        `left`: what is left of the parts of such a window.
+        """
+        raise NotImplementedError
+
+
+def new_records(parts: Parts) -> int:
+    """How many records came since the last result."""
+    return parts[-1] or 0

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ridgeline.api.columns.combined import Combination, Combined, Combiner
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.times import Times
+from ridgeline.operators import _vectors as vectors
 from ridgeline.operators._exact import Index
-from ridgeline.operators._sessions import Parts
-from ridgeline.operators._window_parts import by_time, few_distinct, is_constant, numbered
-from ridgeline.operators._windows import Sliding
-from ridgeline.operators.aggregates.value import Rows
-from ridgeline.operators.windows.columns import Result
-from ridgeline.operators.windows.kind import NEVER, Key, Records, WindowKind, new_records
+from ridgeline.operators._vectors import by_time, few_distinct, first_rows, is_constant, numbered
+from ridgeline.operators.aggregate.exact import rules_of
+from ridgeline.operators.aggregate.rules import Aggregate, Rows, Rules
+from ridgeline.operators.windows import Sliding
+from ridgeline.operators.windows.columns import NEVER, Key, Parts, Records, Result, WindowKind, new_records
 
 _PIECE = 512
 
@@ -128,3 +133,82 @@ class FixedWindows(WindowKind):
         if new_records(value) < least:
             return [], value
         return [Result(name[0], self.last_end(name, value), name[1:], value)], left(value)
+
+
+LEAST_RECORDS = 2_048
+"""Of fewer records a batch is sent as it is: to combine them would cost more than to send them."""
+LEAST_A_ROW = 16
+"""The least number of records that become one row, on average; with fewer, rows cost more than they save."""
+
+
+@dataclass(frozen=True)
+class WindowCombiner(Combiner):
+    """Makes partial results of each batch by key and window, before it is sent.
+
+    A row is of one key and of one slide: all its records are in the same windows, and late or not together.
+    So the operator that merges rows decides all that depends on watermark, clock and state, as for records.
+    """
+
+    windows: Sliding
+    key: tuple[str, ...]
+    values: tuple[Aggregate, ...]
+
+    @cached_property
+    def _rules(self) -> list[Rules]:
+        return [rules_of(one) for one in self.values]
+
+    def combine(self, tuples: Tuples) -> Combination | None:
+        """None for few records, for many keys, and if a record has no time that windows know."""
+        times = tuples.times
+        if len(tuples) < LEAST_RECORDS or times is None or not vectors.timed(times.newest).all():
+            return None
+        batch, newest = tuples.batch, times.newest
+        groups, count = self._groups(tuples, newest)
+        if count * LEAST_A_ROW > len(newest):
+            return None
+        firsts = first_rows(groups, count)
+        if (firsts[1:] < firsts[:-1]).any():  # rows come in the order in which their keys do
+            order = np.argsort(firsts)
+            places = np.empty(count, np.int64)
+            places[order] = np.arange(count)
+            firsts, groups = firsts[order], places[groups]
+        ordered = any(one.ordered for one in self._rules)
+        rows = vectors.by_time(newest) if ordered else None
+        taken = (newest, groups) if rows is None else (newest[rows], groups[rows])
+        records = Rows(batch, rows, *taken, count)
+        parts = list(zip(*[one.parts(records) for one in self._rules], strict=True))
+        starts = self.windows.last_starts(newest[firsts])
+        combined = Combined(
+            tuples.schema,
+            (owners := tuples.take(firsts)).batch.select(list(self.key)),
+            starts,
+            np.bincount(groups, minlength=count),
+            _extremes(times, groups, firsts, count),
+            parts,
+        )
+        return Combination(combined, owners, groups)
+
+    def _groups(self, tuples: Tuples, times: Index) -> tuple[Index, int]:
+        """For each record the number of its row, and how many rows there are."""
+        codes, keys = np.zeros(len(times), np.int64), 1
+        if self.key:
+            codes, found = vectors.key_codes([tuples.batch.column(name) for name in self.key])
+            keys = len(found)
+        begins, numbers = vectors.few_distinct(last_starts(self.windows, times))
+        if len(begins) == 1:
+            return codes, keys
+        rows, groups = vectors.numbered(numbers * keys + codes, len(begins) * keys)
+        return groups, len(rows)
+
+
+def _extremes(times: Times, groups: Index, firsts: Index, count: int) -> Times:
+    """The newest and the oldest time of each group. `firsts`: the first row of each."""
+    newest, oldest = times.newest, times.newest if times.oldest is None else times.oldest
+    if times.oldest is None and (newest[1:] >= newest[:-1]).all():
+        lasts = np.zeros(count, np.int64)
+        lasts[groups] = np.arange(len(groups))
+        return Times(newest[lasts], newest[firsts])
+    last, first = newest[firsts], oldest[firsts]
+    np.maximum.at(last, groups, newest)
+    np.minimum.at(first, groups, oldest)
+    return Times(last, first)

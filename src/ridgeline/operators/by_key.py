@@ -1,32 +1,251 @@
-"""The n largest tuples, of all or of each key."""
+"""Tables of a stream's keys: the latest row of each, its largest ones, and keys that came before."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from operator import is_not
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State, metric
-from ridgeline.operators._divided import Columns, DividedOperator, check_columns
+from ridgeline.api.support.duration import PositiveDuration
+from ridgeline.api.times import LATEST, NO_TIME, Microseconds
+from ridgeline.operators._divided import Columns, DividedOperator, ForgettingOperator, check_columns, row_keys
+from ridgeline.operators._exact import Index
 from ridgeline.operators._joined import Row, arrays_of, rows_of
 from ridgeline.operators._shaped import T
-from ridgeline.operators._window_parts import best_rows, filtered
+from ridgeline.operators._vectors import best_rows, distinct, filtered, first_rows, last_rows
 from ridgeline.operators.frames._columns import columns_of as known_columns
-from ridgeline.operators.key_value import (
-    BatchUnifier,
-    FirstColumnCodec,
-    KeyValOperator,
-    distinct,
-    last_rows,
-    to_batch,
-)
+from ridgeline.operators.key_value import BatchUnifier, FirstColumnCodec, KeyValOperator, to_batch
+
+
+class LatestByKey(DividedOperator):
+    """Read a stream as a table with one row a key, and pass on the rows that change it.
+
+    Input: any stream with columns. Output: the rows that differ from the row of their key before, in their
+    order. So the output has every change of the table, and no repetition; `TableJoin` and outputs that write
+    by key read it.
+
+    `key`: a column, or several. The latest row is the one that came last. `deleted`: a column of booleans. A
+    row in which it is true deletes its key, and is passed on. It is so also if the table does not have the
+    key: by its time it may come before a row that is there already.
+
+    State: the latest row of each key that is not deleted. The metric `held_rows` says how many.
+
+    Partitions: by key. Round robin is refused with RidgelineError: rows of a key would not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import LatestByKey
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class User(NamedTuple):
+        ...     name: str
+        ...     country: str
+        ...     gone: bool
+        >>> rows = [("ann", "CH", False), ("ann", "CH", False), ("ann", "NO", False), ("bob", "", True)]
+        >>> app = Application("users")
+        >>> source = app.add_operator("source", ListInput(User, rows))
+        >>> users = app.add_operator("users", LatestByKey(key="name", deleted="gone"))
+        >>> sink = app.add_operator("sink", CollectorSink(User))
+        >>> app.add_stream("rows", source.output, users.input)
+        >>> app.add_stream("changes", users.output, sink.input)
+        >>> [(user.name, user.country) for user in run_local(app).collected("sink")]
+        [('ann', 'CH'), ('ann', 'NO'), ('bob', '')]
+    """
+
+    state_depends_on = ("input", "key")
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+
+    key: Columns
+    deleted: str | None = None
+
+    latest = KeyedState(tuple)
+    """By key, the values of the other columns."""
+
+    @metric(help="Rows of the table.")
+    def held_rows(self) -> int:
+        """The number of rows of the table."""
+        return len(self.latest)
+
+    @input.process_batch
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of a batch into the table; pass on those that change it."""
+        codes, keys = self.own_keys(batch)
+        rows = rows_of(batch, [name for name in batch.schema.names if name not in self.key_names])
+        gone = deletions(batch, self.deleted)
+        changes = np.zeros(len(batch), np.bool_)
+        latest, before = self.latest, [self.latest.get(key) for key in keys]
+        now = list(before)
+        for place, (code, row, over) in enumerate(zip(codes.tolist(), rows, gone, strict=True)):
+            new = None if over else row
+            if over or now[code] != new:
+                now[code], changes[place] = new, True
+        for key, old, new in zip(keys, before, now, strict=True):
+            if new is None:
+                latest.pop(key, None)
+            elif old != new:
+                latest[key] = new
+        self.output.emit_batch(filtered(batch, changes), rows=changes)
+
+
+def deletions(batch: pa.RecordBatch, deleted: str | None) -> list[bool]:
+    """For each row whether it deletes its key; null does not."""
+    if deleted is None:
+        return [False] * len(batch)
+    return [value is True for value in batch.column(deleted).to_pylist()]
+
+
+_NEVER = np.iinfo(np.int64).min
+
+
+class Deduplicate(ForgettingOperator):
+    """Pass on the first tuple of each key, and leave out the others.
+
+    Input: any stream with columns. Output `output`: the first tuples, in their order. Output `duplicates`:
+    the others. `key`: a column, or several. Equal keys are one key, see docs/values.md; null is a key too.
+
+    `within`: the time to live. A tuple is left out if a tuple of its key was passed on less than `within`
+    before it; None: ever before. So a key comes at most once within this time. `by` says which time counts.
+    "record": that of the records; an older record of a key that is held is left out too. One without a time
+    counts as of the watermark. "clock": the time at which windows begin. By record, raises RidgelineError if
+    the stream has no times.
+
+    State: each key is held exactly, with one time of 8 bytes; the metric `held_keys` says how many. With
+    `within` it goes at most an eighth of that time after its end, by the watermark or the clock. A late
+    record whose key is gone is passed on.
+
+    Partitions: by key. Round robin is refused with RidgelineError: equal keys would not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Deduplicate
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     id: int
+        ...     cents: int
+        >>> items = [(1, 100), (2, 5), (1, 100), END_WINDOW, (2, 5), (3, 7)]
+        >>> app = Application("payments")
+        >>> source = app.add_operator("source", ListInput(Payment, items))
+        >>> once = app.add_operator("once", Deduplicate(key="id"))
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> app.add_stream("payments", source.output, once.input)
+        >>> app.add_stream("once", once.output, sink.input)
+        >>> [payment.id for payment in run_local(app).collected("sink")]
+        [1, 2, 3]
+    """
+
+    state_depends_on = ("input", "key", "by")
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+    duplicates = OutputPort(Any, optional=True)
+
+    key: Columns
+    within: PositiveDuration | None = None
+    by: Literal["record", "clock"] = "record"
+
+    passed = KeyedState(int, default=_NEVER)
+    """By key, when its last tuple was passed on, in microseconds since 1970."""
+
+    @metric(help="Keys that are held.")
+    def held_keys(self) -> int:
+        """The number of keys that are held."""
+        return len(self.passed)
+
+    @property
+    def by_clock(self) -> bool:
+        """As `by` says."""
+        return self.by == "clock"
+
+    @property
+    def _seen_at(self) -> int:
+        """The time of a tuple that has none, and of all where keys are kept forever."""
+        return min(max(self.now, 0), LATEST)
+
+    @input.process_batch
+    def sift(self, batch: pa.RecordBatch) -> None:
+        """Pass on the rows of a batch whose keys are new."""
+        codes, keys = self._keys(batch)
+        if self.live is None:
+            firsts = first_rows(codes, len(keys))
+            new = self.passed.get_many(keys) == _NEVER
+            kept = np.zeros(len(batch), np.bool_)
+            kept[firsts[new]] = True
+            if new.any():
+                self.passed.put_many(_chosen(keys, new), np.full(int(new.sum()), self._seen_at))
+        else:
+            kept = self._sift_timed(batch, codes, keys, self.live)
+        if kept.all():
+            self.output.emit_batch(batch)
+            return
+        self.output.emit_batch(filtered(batch, kept), rows=kept)
+        self.duplicates.emit_batch(filtered(batch, ~kept), rows=~kept)
+
+    def _keys(self, batch: pa.RecordBatch) -> tuple[Index, Any]:
+        """For each row the number of its key, and the keys; whole numbers as an array, the least first.
+
+        State takes numbers in order quickly: it need not look for equal ones.
+        """
+        names = self.key_names
+        self.refuse_strays(batch, names)
+        column = batch.column(names[0])
+        if len(names) == 1 and pa.types.is_signed_integer(column.type) and not column.null_count:
+            numbers = column.to_numpy().astype(np.int64, copy=False)
+            if (numbers[1:] > numbers[:-1]).all():
+                return np.arange(len(numbers)), numbers
+            known, codes = np.unique(numbers, return_inverse=True)
+            return codes, known
+        return row_keys(batch, names)
+
+    def _sift_timed(self, batch: pa.RecordBatch, codes: Index, keys: Any, live: int) -> npt.NDArray[np.bool_]:
+        """Which rows are passed on, where keys live for so many microseconds."""
+        if self.by_clock:
+            times: Microseconds = np.full(len(batch), self.context.window_time_microseconds)
+        else:
+            times = self.record_times(batch, self.purpose)
+            times = np.where(times == NO_TIME, self._seen_at, times)
+        last = self.passed.get_many(keys)
+        kept = np.zeros(len(batch), np.bool_)
+        if not len(batch):
+            return kept
+        order = np.argsort(codes, kind="stable")
+        begins = np.searchsorted(codes[order], np.arange(len(keys)))
+        ends = np.append(begins[1:], len(batch))
+        # the first row of each key that may be passed on, for all keys at once, until none has any
+        at, until, newest = begins.copy(), last.copy(), np.maximum.reduceat(times[order], begins)
+        active = np.arange(len(keys))
+        while len(active):
+            rows = order[at[active]]
+            due = (until[active] == _NEVER) | (times[rows] >= until[active] + live)
+            kept[rows[due]] = True
+            until[active[due]] = times[rows[due]]
+            at[active] += 1
+            left = (at[active] < ends[active]) & (newest[active] >= until[active] + live)
+            active = active[left | (until[active] == _NEVER)]
+        changed = until != last
+        if changed.any():
+            self.passed.put_many(_chosen(keys, changed), until[changed])
+        return kept
+
+    def end_window(self) -> None:
+        """Forget the keys whose time is over."""
+        now, live = self.now, self.live or 0
+        self.forget(self.passed, lambda time: now >= LATEST or time + live <= now)
+
+
+def _chosen(keys: Any, mask: npt.NDArray[np.bool_]) -> Any:
+    return keys[mask] if isinstance(keys, np.ndarray) else list(compress(keys, mask.tolist()))
 
 
 def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:

@@ -17,12 +17,18 @@ from typing import Any
 import numpy as np
 
 from ridgeline.operators._exact import Index
-from ridgeline.operators._sessions import Parts
-from ridgeline.operators._windows import RollingCount, RollingTime
-from ridgeline.operators.aggregates.rules import Bounds, Rules
-from ridgeline.operators.aggregates.value import Part, Rows
-from ridgeline.operators.windows.columns import Columns, Result
-from ridgeline.operators.windows.kind import NEVER, Holder, Key, Records, WindowKind
+from ridgeline.operators.aggregate.rules import Bounds, Part, Rows, Rules
+from ridgeline.operators.windows import RollingCount, RollingTime
+from ridgeline.operators.windows.columns import (
+    NEVER,
+    Columns,
+    Holder,
+    Key,
+    Parts,
+    Records,
+    Result,
+    WindowKind,
+)
 
 _PIECES = 8
 """A window by time lies in so many pieces: a record changes only its own piece of state."""

@@ -1,7 +1,8 @@
-"""Approximate aggregates of bounded size, by sketches of `datasketches`: their parts are its bytes."""
+"""Approximate aggregates: sketches of bounded size."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,10 +19,8 @@ from datasketches import (
 from ridgeline.api.codec import hash_column
 from ridgeline.operators._exact import Index
 from ridgeline.operators._kinds import plain
-from ridgeline.operators.aggregates.counted import highest, top_field
-from ridgeline.operators.aggregates.quantiles import floats_of, quantile_field
-from ridgeline.operators.aggregates.rules import Rules, placed
-from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
+from ridgeline.operators.aggregate.exact import floats_of, highest, quantile_field, top_field
+from ridgeline.operators.aggregate.rules import Part, Rows, Rules, placed
 
 _HLL_BITS = 12
 _KLL_SIZE = 200
@@ -53,7 +52,7 @@ class _Sketch(Rules):
         return sketch.serialize()
 
 
-class _ApproximateCount(_Sketch, kinds=("approximate_count_unique",)):
+class _ApproximateCount(_Sketch):
     """A HyperLogLog sketch of the values' hashes."""
 
     takes = "plain"
@@ -89,7 +88,7 @@ def _hashable(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64()) if number else column
 
 
-class _ApproximateQuantile(_Sketch, kinds=("approximate_quantile", "approximate_quantiles")):
+class _ApproximateQuantile(_Sketch):
     """A KLL sketch."""
 
     sketch = kll_doubles_sketch
@@ -114,7 +113,7 @@ class _ApproximateQuantile(_Sketch, kinds=("approximate_quantile", "approximate_
         return found[0] if one else list(found)
 
 
-class _ApproximateTop(_Sketch, kinds=("approximate_top",)):
+class _ApproximateTop(_Sketch):
     """A sketch of frequent texts (Misra and Gries)."""
 
     sketch = frequent_strings_sketch
@@ -139,14 +138,9 @@ class _ApproximateTop(_Sketch, kinds=("approximate_top",)):
         return highest(((value, estimate) for value, estimate, *_ in found), self.option("n"))
 
 
-_BY_KIND: dict[str, type[Rules]] = {
-    "count_unique": _ApproximateCount,
-    "quantile": _ApproximateQuantile,
-    "quantiles": _ApproximateQuantile,
-    "top": _ApproximateTop,
+APPROXIMATE: Mapping[str, type[Rules]] = {
+    "approximate_count_unique": _ApproximateCount,
+    "approximate_quantile": _ApproximateQuantile,
+    "approximate_quantiles": _ApproximateQuantile,
+    "approximate_top": _ApproximateTop,
 }
-
-
-def approximate(kind: str, column: str, **options: Any) -> Aggregate:
-    """The approximate aggregate of a kind."""
-    return _BY_KIND[kind].of(f"approximate_{kind}", column, **options)
