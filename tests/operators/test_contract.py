@@ -6,7 +6,6 @@ Results do not depend on partitions nor on who gets which tuples, also where the
 from __future__ import annotations
 
 import json
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -327,13 +326,13 @@ def crossings() -> Rows:
 
 
 class Sums(Operator):
-    """Sums by key of an application window that slides by its states."""
+    """Sums by key of an application window."""
 
     input = InputPort(Pair, key="key")
     output = OutputPort(Pair)
-    sums = KeyedState(int, default=0, scope="window", merge=operator.add)
+    sums = KeyedState(int, default=0, scope="window")
     rows = ListState(str, scope="window", moves_by=str)
-    count = State(0, scope="window", merge=operator.add, moves="sum")
+    count = State(0, scope="window", moves="sum")
 
     @input.process
     def add(self, pair: Pair) -> None:
@@ -555,7 +554,7 @@ CASES = {
     "rolling_by_count": windowed(rolling(count=3), by_record(last_records)),
     "counted": windowed(tumbling(count=3), by_record(every_third)),
     "global": windowed(lib.global_window(), in_sessions(NUMBER)),
-    "sliding_states": Case(Sums, each_window(sums, 2), slides=2),
+    "window_states": Case(Sums, each_window(sums)),
     "joined_table": Case(Table, lambda: list(chain(*WINDOWS)), also=("table",)),
     "kept_items": Case(Kept, lambda: list(chain(*WINDOWS[:-2]))),
 }

@@ -6,7 +6,6 @@ Each result is (name of the operator, row). Rows of one window are in no order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import add
 from typing import NamedTuple
 
 from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, State, Unifier
@@ -50,13 +49,13 @@ def pairs_of(window: int) -> list[Pair]:
     return [Pair((window + place * place) % 4, 10 * (7 * window % WINDOWS) + place) for place in range(3)]
 
 
-class Merged(Operator):
-    """Has states of each kind that merge, if it slides, or that last for an application window."""
+class Kept(Operator):
+    """Has states of each kind that last for an application window."""
 
     pairs = InputPort(Pair, key="key")
     found = OutputPort(Pair)
-    sums = KeyedState(int, key=int, default=0, scope="window", merge=add)
-    most = State(-1, scope="window", merge=max)
+    sums = KeyedState(int, key=int, default=0, scope="window")
+    most = State(-1, scope="window")
     values = ListState(int, scope="window")
 
     @pairs.process
@@ -127,7 +126,7 @@ def application(count: int, slide: int | None, partitions: int) -> Application:
         "sums": (SumKeyVal(), "data", "sum", sliding),
         "tops": (TopN(size=2, by="value"), "data", "top", sliding),
         "ranges": (RangeKeyVal(schema=Range), "data", "range", sliding),
-        "merged": (Merged(), "pairs", "found", sliding),
+        "kept": (Kept(), "pairs", "found", lasting),
         "totals": (SumKeyVal(cumulative=True), "data", "sum", lasting),
         "averages": (SimpleMovingAverage(schema=Average, window_size=AVERAGED), "data", "average", lasting),
         "newest": (ConsolidatorKeyVal(schema=Pair), "in1", "out", lasting),
@@ -147,19 +146,19 @@ def application(count: int, slide: int | None, partitions: int) -> Application:
 def expected(count: int, slide: int | None, partitions: int) -> dict[str, list[list[Row]]]:
     """What each operator puts out in each window, in order of its rows."""
     windows = [pairs_of(window) for window in range(WINDOWS)]
-    found = {name: [[] for _ in windows] for name in ("sums", "tops", "ranges", "merged", *_LASTING)}
+    found = {name: [[] for _ in windows] for name in ("sums", "tops", "ranges", *_LASTING)}
     for first, last in _application_windows(count, slide):
         pairs = [pair for window in windows[max(0, first) : last + 1] for pair in window]
         by_key = _by_key(pairs)
         found["sums"][last] += [(key, sum(values)) for key, values in by_key.items()]
         found["ranges"][last] += [(key, max(values), min(values)) for key, values in by_key.items()]
-        found["merged"][last] += [(key, sum(values)) for key, values in by_key.items()]
-        found["merged"][last] += [(-1, pair.value) for pair in pairs]
         found["tops"][last] += sorted(pairs, key=lambda pair: -pair.value)[:2]
     for first, last in _application_windows(count, None):
         pairs = [pair for window in windows[first : last + 1] for pair in window]
         before = _by_key(pair for window in windows[: last + 1] for pair in window)
         recent = windows[max(0, first - (AVERAGED - 1) * count) : last + 1]
+        found["kept"][last] += [(key, sum(values)) for key, values in _by_key(pairs).items()]
+        found["kept"][last] += [(-1, pair.value) for pair in pairs]
         found["totals"][last] += [(key, sum(before[key])) for key in _by_key(pairs)]
         found["newest"][last] += [(key, values[-1]) for key, values in _by_key(pairs).items()]
         found["averages"][last] += [
@@ -173,7 +172,7 @@ def expected(count: int, slide: int | None, partitions: int) -> dict[str, list[l
     return {name: [sorted(map(tuple, rows)) for rows in by_window] for name, by_window in found.items()}
 
 
-_LASTING = ("totals", "averages", "newest", "passed")
+_LASTING = ("kept", "totals", "averages", "newest", "passed")
 
 
 def told(count: int) -> list[dict[int, int]]:

@@ -111,6 +111,7 @@ BY_HAND = [
 ]
 
 
+@pytest.mark.guide("002", "Sliding Application Window")
 @pytest.mark.parametrize(("case", "interleave", "partitions"), share(3, BY_HAND[1:4], [None, 7], [1, 2, 3]))
 def test_slides_survive_kills_in_every_window(case: Any, interleave: int | None, partitions: int) -> None:
     count, slide, expected = case

@@ -8,7 +8,6 @@ Each declaration is a descriptor. An operator instance holds one `StateCell` for
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
 from ridgeline.api.cells.cell import (
@@ -19,7 +18,6 @@ from ridgeline.api.cells.cell import (
     StateCell,
     StateScope,
     cell_of,
-    checked_merge,
     checked_scope,
     differs,
     is_mutable,
@@ -65,9 +63,6 @@ class State(Declaration[T], Generic[T]):
     The default is copied. `scope="window"`: the value lives for an application window of its operator, over
     all its streaming windows; then it is the default again. Raises StateError for another scope.
 
-    `merge(older, newer)` makes one value of those of two slides, where the application window slides. Then
-    `end_window` finds that of all slides, see the attribute `slide_by_window_count`.
-
     `moves`: what becomes of the values of all partitions when their number changes. `"same"`: all hold the
     same, such as a table. `"sum"`: they are added, and the first partition has the sum. `"least"` and
     `"greatest"`: all have that one. A function `moves(values, partitions)` returns one for each partition.
@@ -89,13 +84,11 @@ class State(Declaration[T], Generic[T]):
         default: T,
         *,
         scope: StateScope = "application",
-        merge: Callable[[T, T], T] | None = None,
         moves: StateMoves | None = None,
     ) -> None:
         self.default = default
         self.scope = checked_scope(scope)
         self.moves = checked_moves(moves)
-        self.merge = checked_merge(merge, self.scope)
 
     def cell(self) -> ValueCell:
         """A new cell with the declared default."""

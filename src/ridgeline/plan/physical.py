@@ -40,7 +40,7 @@ class PhysicalOperator:
     ports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The attributes of its ports; none of a unifier's."""
     slides: int = 0
-    """How many slides an application window has, of what merges them or a unifier behind it; else 0."""
+    """How many slides an application window has, of a slider or a unifier behind it; else 0."""
     slider: bool = False
     """Whether it is a slider: a unifier that merges the slides of one partition."""
 

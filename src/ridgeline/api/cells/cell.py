@@ -97,15 +97,6 @@ def checked_scope(scope: StateScope) -> Any:
     return chosen("the `scope` of a state says how long it lives", scope, StateScope)
 
 
-def checked_merge(merge: Callable[[Any, Any], Any] | None, scope: StateScope) -> Any:
-    """How a declaration merges. Raises StateError for what cannot be called, or another scope."""
-    if merge is not None and (scope != "window" or not callable(merge)):
-        what = "`merge` makes one value of the values of two slides of an application window"
-        msg = f'{what}; got {shorten(merge)} with `scope="{scope}"`; give a function of two values, and '
-        raise StateError(msg + '`scope="window"`')
-    return merge
-
-
 def cell_of(operator: object, declaration: Declaration[Any]) -> StateCell:
     """The cell of one declared state of one operator instance."""
     cell: StateCell = getattr(operator, OWN + declaration.name)

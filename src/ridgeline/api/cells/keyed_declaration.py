@@ -19,7 +19,6 @@ from ridgeline.api.cells.cell import (
     Kind,
     StateScope,
     cell_of,
-    checked_merge,
     checked_scope,
     chosen,
 )
@@ -110,7 +109,6 @@ class _Options(TypedDict, total=False):
     scope: StateScope
     ttl: Duration | None
     ttl_by: TimeBase
-    merge: Callable[[Any, Any], Any] | None
     moves_by: Callable[[Any], Any] | None
     moves_to: MovesTo | None
     moves: Literal["same"] | None
@@ -130,7 +128,6 @@ class KeyedState(Declaration[KeyedCell[K, V]], Generic[K, V]):
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
     from. `scope="window"`: all keys are gone when the application window of its operator has ended.
-    `merge(older, newer)`: as of `State`, for the values of a key.
 
     `ttl` (seconds, a text such as "1h", or a timedelta) is the time to live. A key is gone once so much time
     has passed since the window that last wrote it; reading does not count. `ttl_by="clock"`: by the time at
@@ -184,7 +181,6 @@ class KeyedState(Declaration[KeyedCell[K, V]], Generic[K, V]):
         scope: StateScope = "application",
         ttl: Duration | None = None,
         ttl_by: TimeBase = "clock",
-        merge: Callable[[Any, Any], Any] | None = None,
         moves_by: Callable[[Any], Any] | None = None,
         moves_to: MovesTo | None = None,
         moves: Literal["same"] | None = None,
@@ -193,7 +189,6 @@ class KeyedState(Declaration[KeyedCell[K, V]], Generic[K, V]):
         self.key = key
         self.default = default
         self.scope = checked_scope(scope)
-        self.merge = checked_merge(merge, self.scope)
         self.moves_by = checked_key(moves_by)
         self.moves_to = moves_to
         self.moves = (
@@ -201,8 +196,6 @@ class KeyedState(Declaration[KeyedCell[K, V]], Generic[K, V]):
         )
         if (moves_to or moves) is not None and (moves_by is not None or ttl is not None):
             raise StateError("`moves_to` and `moves` divide the whole state; leave `moves_by` and `ttl` out")
-        if merge is not None and ttl is not None:
-            raise StateError("a state that merges lives as long as its application window; leave `ttl` out")
         self.ttl_microseconds = 0 if ttl is None else _microseconds(ttl)
         self.ttl_by = chosen("`ttl_by` says which time counts", ttl_by, TimeBase)
 

@@ -1,28 +1,17 @@
-"""Application windows: their borders, and tuples and states that come together at their end.
+"""Application windows: their borders, and tuples that come together at their end.
 
 Unifiers and sliders get their tuples when the window ends. What a unifier keeps from `begin_window` to
 `end_window` then lies within one streaming window and needs no state of its own.
-
-Where the windows of an operator with states that merge slide, `end_window` sees all slides at once. The
-states of each slide are kept beside the operator's own. When a slide ends, those of the slides before are
-merged with its own, the oldest first. What `end_window` sets in them is gone with the slide.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from ridgeline.api.attributes import ProcessingMode
-from ridgeline.api.cells.cell import StateCell, is_mutable
-from ridgeline.api.cells.keyed_state import KeyedCell
-from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.errors import StateError
 from ridgeline.api.operator import Unifier
-from ridgeline.api.state import ListCell, ValueCell
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.engine.operator.delivery import inheriting_times, nothing_timed
 from ridgeline.engine.operator.instance import Instance
@@ -31,7 +20,6 @@ from ridgeline.engine.state.slides import SLIDES, SlidesCell
 from ridgeline.plan.protocol import WindowRequest
 
 _SPANS_KEPT = 256  # windows: more than can be in flight
-Merge = Callable[[Any, Any], Any]
 
 
 def ends_with(window_count: int, request: WindowRequest) -> bool:
@@ -42,7 +30,7 @@ def ends_with(window_count: int, request: WindowRequest) -> bool:
 def gathers(instance: Instance) -> bool:
     """True if an operator gets the tuples of an application window when that ends."""
     borders = instance.overrides("begin_window") or instance.overrides("end_window")
-    return bool(instance.spec.slides and instance.spec.unifier) or (
+    return bool(instance.spec.slides) or (
         instance.window_count > 1 and borders and isinstance(instance.operator, Unifier)
     )
 
@@ -67,12 +55,10 @@ class BeginWindow(TurnPart):
 
 
 class EndWindow(TurnPart):
-    """Calls `end_window`, of an operator that slides with the states of all slides."""
+    """Calls `end_window`."""
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
-        slides = instance.spec.slides and not instance.spec.unifier
-        self._sliding = _Sliding(instance) if slides else None
         self._calls = instance.overrides("end_window")
 
     @classmethod
@@ -83,9 +69,7 @@ class EndWindow(TurnPart):
 
     def after_tuples(self, turn: Turn) -> None:
         """An application window may end. Raises OperatorError."""
-        if turn.ends and (
-            self._sliding is None or self.instance.call("merge", self._sliding.end, turn.request)
-        ):
+        if turn.ends:
             self._end_window(turn)
 
     def _end_window(self, _turn: Turn) -> None:
@@ -140,7 +124,7 @@ class Gathering(TurnPart):
     @classmethod
     def of(cls, instance: Instance) -> TurnPart | None:
         """None if the operator gets tuples as they come."""
-        if instance.spec.slides and instance.spec.unifier:
+        if instance.spec.slides:
             return _GatheringSlides(instance)
         return cls(instance) if gathers(instance) else None
 
@@ -201,82 +185,3 @@ class _GatheringSlides(TurnPart):
 
 def _kept(tuples: Tuples) -> tuple[Any, Any]:
     return tuples.batch, tuples.time_column or tuples.times
-
-
-class _Sliding:
-    """Merges the states of the slides of one operator. Adds what it keeps of them to its cells."""
-
-    def __init__(self, instance: Instance) -> None:
-        self._states = {
-            name: (instance.cells[name], merge) for name, merge in merges_of(type(instance.operator)).items()
-        }
-        self._slide, self._slides = instance.window_count, instance.spec.slides
-        self._context = instance.context
-        instance.cells[SLIDES] = self._kept = SlidesCell()
-
-    def end(self, request: WindowRequest) -> bool:
-        """A slide has ended: keep its states, and merge those of the slides before with them.
-
-        False if the application window is not full yet, so that nothing is merged. Raises what merging does.
-        """
-        kept, window = self._kept, request.window_id - self._context.passed_over
-        slide_end = window - request.window_id % self._slide + self._slide
-        shape = self._slide, self._slides
-        if any(part[0] != shape for part in kept.parts):  # it slid otherwise before
-            kept.drop(window)
-            kept.since = None
-        if kept.since is None:  # what came before it began to slide is not known
-            kept.since = slide_end - self._slide if window < self._slide else slide_end
-        if window >= kept.since:
-            own = {name: _content(cell) for name, (cell, _) in self._states.items()}
-            kept.keep(window, [(shape, own)])
-        kept.drop(slide_end - self._slide * self._slides)
-        there = slide_end - kept.since
-        if there < self._slide * self._slides and not (request.final and there > 0):
-            return False
-        for name, (cell, merge) in self._states.items():
-            _put(name, cell, [part[1][name] for part in kept.parts], merge)
-        return True
-
-
-def _content(cell: StateCell) -> Any:
-    """A copy of what a state holds."""
-    if isinstance(cell, KeyedCell):
-        return {key: _own(value) for key, value in cell.items()}
-    return [_own(item) for item in cell] if isinstance(cell, ListCell) else _own(_value_of(cell).get())
-
-
-def _put(name: str, cell: StateCell, contents: list[Any], merge: Merge | None) -> None:
-    """Let a state hold what several slides held, the oldest first. The contents stay as they are."""
-    if isinstance(cell, ListCell):
-        cell[:] = [_own(item) for items in contents for item in items]
-    elif isinstance(cell, KeyedCell):
-        merged: dict[Any, Any] = {}
-        for content in contents:
-            for key, value in content.items():
-                merged[key] = _own(value) if key not in merged else _merged(name, merge, merged[key], value)
-        cell.clear()
-        cell.update(merged)
-    else:
-        value = _own(contents[0])
-        for other in contents[1:]:
-            value = _merged(name, merge, value, other)
-        _value_of(cell).set(value)
-
-
-def _merged(name: str, merge: Merge | None, older: Any, newer: Any) -> Any:
-    assert merge is not None  # noqa: S101  only lists have none
-    value = merge(older, _own(newer))
-    if value is None and older is not None:
-        raise StateError(f"`merge` of the state `{name}` has returned None; return the merged value")
-    return value
-
-
-def _value_of(cell: StateCell) -> ValueCell:
-    assert isinstance(cell, ValueCell)  # noqa: S101  there is no other kind
-    return cell
-
-
-def _own(value: Any) -> Any:
-    """A value that may be changed in place without changing another."""
-    return copy.deepcopy(value) if is_mutable(value) else value

@@ -15,7 +15,6 @@ from typing import Any
 
 from ridgeline.api.cells.cell import Change, StateCell, differs
 from ridgeline.api.errors import StateError
-from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ENDED, HELD, METRICS, WATERMARK, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
@@ -134,7 +133,7 @@ def _divided(
             put_held(held, into[0])
         elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
-                _divide_slides(targets[0], held, into, division)
+                _divide_slides(targets[0], held, into)
             else:
                 _put_all(name, into, division.shares(name, list(map(value_of, held)), into[0]), division)
     return list(zip(after, changes, strict=True))
@@ -168,43 +167,16 @@ def _least(held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
         _set(into, tuple(map(min, zip(*marks, strict=True))))
 
 
-def _divide_slides(
-    operator: PhysicalOperator, held: Sequence[StateCell], into: Sequence[StateCell], division: Division
-) -> None:
-    """Slides: tuples before a unifier may be in any partition, states go as they would."""
+def _divide_slides(operator: PhysicalOperator, held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
+    """Slides: tuples before a unifier may be in any partition."""
     snapshots = [change for cell in held if (change := cell.snapshot())[0] is not None]
     since = max(change[0] for change in snapshots)
     oldest = max(change[1] for change in snapshots)
-    windows = sorted({window for *_, parts in snapshots for window in parts})
     kept: list[dict[int, Sequence[Any]]] = [{} for _ in into]
-    for window in windows:
-        found = [part for *_, parts in snapshots for part in parts.get(window, ())]
-        if operator.slider:
-            kept[0][window] = found
-        elif not operator.unifier:
-            shape = found[0][0]
-            divided = _divided_contents(operator, [content for _, content in found], len(into), division)
-            for slides, content in zip(kept, divided, strict=True):
-                slides[window] = [(shape, content)]
+    for window in sorted({window for *_, parts in snapshots for window in parts}) if operator.slider else ():
+        kept[0][window] = [part for *_, parts in snapshots for part in parts.get(window, ())]
     for cell, parts in zip(into, kept, strict=True):
         cell.apply((since, oldest, parts))
-
-
-def _divided_contents(
-    operator: PhysicalOperator, contents: Sequence[Mapping[str, Any]], count: int, division: Division
-) -> list[dict[str, Any]]:
-    """The states of one slide in each partition."""
-    states = operator_type(type(operator.operator)).states
-    divided: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name in contents[0]:
-        values, empty = [content[name] for content in contents], states[name].cell()
-        if isinstance(empty, KeyedCell) or any(differs(value, value_of(empty)) for value in values):
-            parts = division.shares(name, values, empty)
-        else:
-            parts = [value_of(states[name].cell()) for _ in range(count)]
-        for target, part in zip(divided, parts, strict=True):
-            target[name] = part
-    return divided
 
 
 def _put_all(name: str, into: Sequence[StateCell], parts: Sequence[Any], division: Division) -> None:

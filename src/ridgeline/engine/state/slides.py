@@ -94,4 +94,4 @@ class SlidesCell(StateCell):
 
 
 def _size(parts: Sequence[Any]) -> int:
-    return sum(getattr(batch, "nbytes", 0) for batch, _ in parts)  # states that merge count as none
+    return sum(batch.nbytes for batch, _ in parts)

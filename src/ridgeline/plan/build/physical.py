@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import OnError, RecordingLevel
-from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.columns.combined import Combiner, Combines
 from ridgeline.api.operator import Operator, operator_type, port_schema
@@ -107,8 +106,7 @@ class _Builder:
                 self.join(output.stream, head, identity, port, way)
             for output in self.outputs.get(operator.name, []):
                 head = _Head(identity, output.port)
-                slides = _slides(output) and not merges_of(type(operator.operator))
-                output.partitions.append(self.slider(output, head, partition) if slides else head)
+                output.partitions.append(self.slider(output, head, partition) if _slides(output) else head)
         for output in self.outputs.get(operator.name, []):
             self.cascade(output)  # once all partitions are there, which it merges
 
@@ -237,8 +235,6 @@ class _Builder:
 
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
         """Add one partition of an operator; return its id."""
-        slide = operator.attributes["slide_by_window_count"]
-        merges = slide is not None and merges_of(type(operator.operator))
         return self.append(
             name=operator.name,
             partition=partition,
@@ -250,7 +246,6 @@ class _Builder:
             keys=part.keys,
             round_robin=part.round_robin,
             ports=operator.ports,
-            slides=operator.attributes["application_window_count"] // slide if merges else 0,
         )
 
     def append(self, **fields: Any) -> int:

@@ -21,7 +21,6 @@ from ridgeline.plan.change.state_shapes import (
     MEANING,
     NOTHING,
     RECORDS,
-    SLIDES,
     Schemas,
     Shape,
     class_names,
@@ -136,7 +135,7 @@ class Comparison:
     def is_over(self, shape: Shape, operator: PhysicalOperator) -> bool:
         """Whether a state ended with an application window, so that it has nothing to lose."""
         at_end = self._window_id >= 0 and self._window_id % operator.window_count == 0
-        return shape.get("scope") == "window" and not operator.slides and at_end
+        return shape.get("scope") == "window" and at_end
 
     def dropped(self, names: Iterable[str]) -> bool:
         """Whether a state is not wanted, by one of the names that it may have."""
@@ -272,7 +271,7 @@ class _OperatorComparison:
         if new != name:
             what = f"its state `{name}` is to be called `{new}`, but it has no such state"
             self.faults.add(self._owner, what, did_you_mean(new, self._declared))
-        elif before["kind"] in {"kept", "slides"}:  # it slides no more, or keeps no tuples
+        elif before["kind"] == "kept":  # it slides no more, or keeps no tuples
             self._ended[name] = Outcome.ENDED, "it keeps nothing between windows now"
         else:
             self._gone(name, before)
@@ -310,7 +309,7 @@ class _OperatorComparison:
         what = f"`{kind}` has no state `{name}` any more, but the checkpoint has its values"
         self._fault(f"{remedy}`--drop-state {old}` drops them", what)
 
-    def _differs(self, name: str, old: Shape, new: Shape) -> str:  # noqa: PLR0911  one for each reason
+    def _differs(self, name: str, old: Shape, new: Shape) -> str:
         """Why the values of a state cannot be those of the one that is declared now; "" if they can."""
         if old["kind"] != new["kind"]:
             before, now = (_KINDS.get(one["kind"], one["kind"]) for one in (old, new))
@@ -320,13 +319,8 @@ class _OperatorComparison:
             return f"it lived as long as the {was}, and lives as long as the {now}"
         if old["kind"] == "kept":
             return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
-        if name in self._functions:
-            if old["kind"] not in _SCOPED:
-                return "a function converts values, and it has none"
-            if SLIDES in self._held:
-                return "its slides have values of it, which the function of a migration does not reach"
-        elif SLIDES in self._held and _is_other(old, new, "type"):
-            return f"its values were `{old['type']}`, and are `{new['type']}`; its slides have some, too"
+        if name in self._functions and old["kind"] not in _SCOPED:
+            return "a function converts values, and it has none"
         return ""
 
     def _classes_differ(self, state: str, before: Shape) -> str:
@@ -485,7 +479,6 @@ _KINDS = {
     "list": "a `ListState`",
     "timers": "`Timers`",
     "kept": "tuples of its port",
-    "slides": "states of its slides",
 }
 _CLASSES = {
     "NamedTuple": "a NamedTuple",

@@ -186,7 +186,7 @@ def state_shapes(operator: PhysicalOperator) -> dict[str, Shape]:
     if isinstance(operator.operator, (DelayTail, DelayHead)):
         found["kept"] = _kept(operator)
     if operator.slides:
-        found[SLIDES] = _kept(operator) if operator.unifier else {"kind": "slides"}
+        found[SLIDES] = _kept(operator)
     return found
 
 

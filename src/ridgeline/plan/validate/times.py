@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.cells.keyed_declaration import KeyedState
-from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.errors import Faults
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.support.handlers import hidden
@@ -142,15 +141,12 @@ def _check_count(faults: Faults, operator: LogicalOperator, slide: int) -> None:
 
 def _check_port(faults: Faults, operator: LogicalOperator, port: str) -> None:
     """Add a fault if nothing can merge what is emitted on a port in several slides."""
-    if merges_of(type(operator.operator)):
-        return  # its states are merged, not its results
     where, given = f"{operator.port(port)}", f"attribute `{_NAME}`"
     declared: Any = operator.operator.slider_of(port)
     if declared is None:
         what = f"{given}: nothing merges the results of several windows of `{operator.kind}`"
-        remedy = "give the port a unifier, `OutputPort(..., unifier=...)`, override `slider_of`, say how its "
-        remedy += 'states merge, `State(..., scope="window", merge=...)`, or put an operator with a unifier '
-        faults.add(where, what, remedy + "behind it, which slides")
+        remedy = "give the port a unifier, `OutputPort(..., unifier=...)`, override `slider_of`, or put an "
+        faults.add(where, what, f"{remedy}operator with a unifier behind it, which slides")
         return
     if declared is not operator.operator.unifier_of(port):
         for what, remedy in unifier_faults(operator.operator, port, operator.outputs.get(port), slides=True):
