@@ -705,7 +705,7 @@ DEALT = [[("a", 1, 0), ("a", 2, 0), ("b", 3, 0), ("b", 5, 0)], [("a", 4, 1), ("b
 TOGETHER = [
     name
     for name, case in CASES.items()
-    if not case.of_parts and name not in ("broadcast_join", "sliding_states", "joined_table", "kept_items")
+    if not case.of_parts and name not in ("broadcast_join", "window_states", "joined_table", "kept_items")
 ]
 
 

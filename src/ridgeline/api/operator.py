@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dis
 import inspect
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,7 +111,10 @@ def no_attribute(instance: Any, name: str) -> AttributeError:
         return AttributeError(f"property `{name}` of `{kind}` was not given; pass `{name}=...`")
     names = [*declared.inputs, *declared.outputs, *declared.states, *declared.properties, *vars(instance)]
     public = [known for known in names if not known.startswith("_")]
-    return AttributeError(f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}")
+    text = f"`{kind}` has no attribute `{name}`; {did_you_mean(name, public)}"
+    if isinstance(instance, Operator):  # another container may have set it in a window
+        text += f"; {_NOT_DECLARED.format(name=name)}"
+    return AttributeError(text)
 
 
 def port_schema(operator: Operator, port: str) -> Schema | None:
@@ -160,33 +162,9 @@ def is_stateless(operator: Operator) -> bool:
 
 
 _NOT_DECLARED = (
-    "`{kind}.{name}` {what}: what is not declared lives until the end of its window; "
+    "what is not declared lives until the end of its window; "
     "declare it, `{name} = State(...)`, `KeyedState(...)` or `ListState(...)`, to keep it"
 )
-
-
-_STORED: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
-
-
-def _stored_names(cls: type) -> frozenset[str]:
-    """Attributes that methods of an operator class assign."""
-    if (known := _STORED.get(cls)) is not None:
-        return known
-    functions = [
-        value
-        for base in cls.__mro__
-        if base is not object
-        for value in vars(base).values()
-        if inspect.isfunction(value)
-    ]
-    names = frozenset(
-        str(step.argval)
-        for function in functions
-        for step in dis.get_instructions(function)
-        if step.opname == "STORE_ATTR"
-    )
-    _STORED[cls] = names
-    return names
 
 
 class Component:
@@ -471,10 +449,8 @@ class Operator(Component):
             forgotten = self.__dict__.get("_forgotten", {})
             kind = type(self).__name__
             if name in forgotten:
-                what = f"was set in window {forgotten[name]} and is gone"
-                raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what=what))
-            if name in _stored_names(type(self)):
-                raise StateError(_NOT_DECLARED.format(kind=kind, name=name, what="is not there"))
+                what = f"`{kind}.{name}` was set in window {forgotten[name]} and is gone"
+                raise StateError(f"{what}: {_NOT_DECLARED.format(name=name)}")
             if name == "context":
                 raise AttributeError(f"`{kind}` has no context before it runs; use it from `setup` on")
             raise no_attribute(self, name)

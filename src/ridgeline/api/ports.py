@@ -151,7 +151,6 @@ class InputPort(Port, Generic[T]):
         self.process_name: str | None = None
         self.process_batch_name: str | None = None
         self.control_name: str | None = None
-        self.decorated: dict[tuple[str, str, str], bool] = {}
         self.doubled: tuple[str, ...] = ()
         """Methods in the place of which another one is called."""
 

@@ -75,7 +75,6 @@ class Timers(KeyedState[K, Any], Generic[K]):
     def __init__(self, *, key: Any = object, by: TimeBase = "record") -> None:
         super().__init__(tuple, key=key)
         self.by = chosen("`by` says which time counts", by, TimeBase)
-        self.decorated: dict[tuple[str, str, str], bool] = {}
         self.doubled: tuple[str, ...] = ()
         self.handler = ""
         """The name of the method that is called with what expires; empty if there is none."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -14,19 +13,9 @@ MARK = "_handles"
 def mark(member: Any, field: str, function: Callable[..., object]) -> None:
     """A function is decorated for `field` of a port or timers, such as `process_name`.
 
-    The function has a mark, and the member its name: another decorator may hide the function. `decorated` of
-    the member says whether that was in its own class body.
+    The function has a mark, which `functools.wraps` passes on to what another decorator makes of it.
     """
-    names = str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", function))
-    member.decorated = {**member.decorated, (field, *names): not member.name}
-    with contextlib.suppress(AttributeError, TypeError):  # made in C: the name has to do
-        vars(function).setdefault(MARK, []).append((member, field))
-
-
-def hidden(member: Any) -> str | None:
-    """The name of a function that the class body of a port or timers has decorated; None if there is none."""
-    own = (name for (_, _, name), in_body in member.decorated.items() if in_body)
-    return next((name.rpartition(".")[2] for name in own), None)
+    vars(function).setdefault(MARK, []).append((member, field))
 
 
 def settle_handlers(cls: type, members: dict[str, Any]) -> None:
@@ -49,8 +38,3 @@ def _handlers_of(base: type, members: Mapping[str, Any]) -> Iterator[tuple[str, 
             # else the subclass made something else of the name
             if hasattr(members.get(member.name), field):
                 yield member.name, field, method
-    for name, member in members.items():
-        for field, module, qualified in getattr(member, "decorated", ()):
-            parent, _, method = qualified.rpartition(".")
-            if (module, parent) == (base.__module__, base.__qualname__) and method in vars(base):
-                yield name, field, method

@@ -453,18 +453,12 @@ def _class_changes(name: str, old: Shape, new: Shape, kind: type) -> list[str]:
     found = [] if class_name(kind) == name else [f"`{_dotted(name)}` is `{_dotted(class_name(kind))}` now"]
     if old["kind"] != new["kind"]:
         found.append(f"{own} is {_CLASSES[new['kind']]} now")
-    elif old.get("members") != new.get("members"):
-        found.append(f"members of {own} have other values")
-    elif old.get("form") != new.get("form"):
-        found.append(f"instances of {own} are written otherwise")
     before, after = (dict(map(tuple, shape.get("fields", ()))) for shape in (old, new))
     found += [f"field `{one}` of {own} is new, and gets its default" for one in after if one not in before]
     for one, kind_before in before.items():
         if after.get(one, kind_before) != kind_before:
             found.append(f"field `{one}` of {own} becomes `{after[one]}`")
-    if [one for one in before if one in after] != [one for one in after if one in before]:
-        found.append(f"fields of {own} have changed places")
-    return found
+    return found or ([f"{own} has changed"] if old != new else [])
 
 
 def _dotted(name: str) -> str:

@@ -3,8 +3,7 @@
 A mapping with one of these keys alone stands for something else:
 
 - `{$import: payments.Quote}`: a class or function,
-- `{$env: NAME}`: a text from the environment,
-- `{$json: "null"}`: a value of JSON that the form of the file lacks.
+- `{$env: NAME}`: a text from the environment.
 
 Partitioners are data, too: class, positional arguments, properties.
 """
@@ -14,7 +13,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import json
 import math
 import sys
 import warnings
@@ -141,7 +139,7 @@ def path_of(thing: Any, *, of_script: bool = False) -> str | None:
     return None
 
 
-IMPORT, ENVIRONMENT, JSON = "$import", "$env", "$json"
+IMPORT, ENVIRONMENT = "$import", "$env"
 
 
 def read_value(value: object, environment: Mapping[str, str]) -> Any:
@@ -150,21 +148,16 @@ def read_value(value: object, environment: Mapping[str, str]) -> Any:
         return [read_value(part, environment) for part in value]
     if not isinstance(value, dict):
         return value
-    if len(value) != 1 or next(iter(value)) not in {IMPORT, ENVIRONMENT, JSON}:
+    if len(value) != 1 or next(iter(value)) not in {IMPORT, ENVIRONMENT}:
         return {key: read_value(part, environment) for key, part in value.items()}
     (mark, name), *_ = value.items()
     if not isinstance(name, str):
         raise ValueFaultError(f"`{mark}` takes a text; got {name!r}", "write a text behind it")
     if mark == IMPORT:
         return import_path(name)
-    if mark == ENVIRONMENT:
-        if name not in environment:
-            raise ValueFaultError(f"`{name}` is not in the environment", f"set it: `export {name}=...`")
-        return environment[name]
-    try:
-        return json.loads(name)
-    except (ValueError, RecursionError) as error:
-        raise ValueFaultError(f"the text of `{JSON}` is no JSON: {error}", "fix it") from None
+    if name not in environment:
+        raise ValueFaultError(f"`{name}` is not in the environment", f"set it: `export {name}=...`")
+    return environment[name]
 
 
 def write_value(name: str, value: object, kind: Any) -> object:
@@ -185,7 +178,7 @@ class _NotPlainError(Exception):
     """A value has no plain form of its own."""
 
 
-def _plain(value: object) -> object:  # noqa: PLR0911  a case each
+def _plain(value: object) -> object:
     """Plain data as it is, classes and functions as their import path. Raises _NotPlainError."""
     if value is None or type(value) in (bool, int):
         return value
@@ -196,23 +189,13 @@ def _plain(value: object) -> object:  # noqa: PLR0911  a case each
     if type(value) is list:
         return [_plain(part) for part in value]
     if type(value) is dict and all(type(key) is str for key in value):
-        written = {key: _plain(part) for key, part in value.items()}
-        if len(written) == 1 and next(iter(written)) in {IMPORT, ENVIRONMENT, JSON}:
-            return {JSON: _json(value)}
-        return written
-    if isinstance(value, type) or callable(value):
+        if len(value) != 1 or next(iter(value)) not in {IMPORT, ENVIRONMENT}:
+            return {key: _plain(part) for key, part in value.items()}
+    elif isinstance(value, type) or callable(value):
         path = path_of(value)
         if path is not None:
             return {IMPORT: path}
     raise _NotPlainError
-
-
-def _json(value: object) -> str:
-    """The JSON of plain data, whose marks mean nothing. Raises _NotPlainError for what JSON cannot say."""
-    try:
-        return json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        raise _NotPlainError from None
 
 
 def _typed(value: object, kind: Any) -> object:

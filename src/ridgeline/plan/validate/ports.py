@@ -13,7 +13,6 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Faults, SchemaError, did_you_mean, listed, shorten
 from ridgeline.api.operator import Unifier, makes_watermark, operator_type, port_schema
 from ridgeline.api.ports import InputPort, OutputPort
-from ridgeline.api.support.handlers import hidden
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
 from ridgeline.plan.draft import Draft
@@ -109,12 +108,10 @@ def _check_input(faults: Faults, operator: LogicalOperator, name: str, port: Inp
     """Check that an input port has a method, and a key that its schema has."""
     where = operator.port(name)
     methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
-    if not methods and (decorated := hidden(port)):
-        what = f"`{decorated}`, which `@{name}.process` decorates, is not in `{operator.kind}`"
-        remedy = "another decorator above hides it; put that of the port first"
-        faults.add(where, what, remedy)
-    elif not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
-        remedy = f"decorate a method with `@{name}.process` or `@{name}.process_batch`"
+    if not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
+        remedy = (
+            f"decorate a method with `@{name}.process` or `@{name}.process_batch`, above other decorators"
+        )
         faults.add(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
     _check_serialiser(faults, f"{where}.stream_codec", operator.ports.get(name, {}).get("stream_codec"))
     if _check_key(faults, where, port):

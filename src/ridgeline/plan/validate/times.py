@@ -9,7 +9,6 @@ import pyarrow as pa
 from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.errors import Faults
 from ridgeline.api.operator import Operator, lateness_seconds
-from ridgeline.api.support.handlers import hidden
 from ridgeline.api.timers import Timers
 from ridgeline.plan.build.callbacks import method_faults
 from ridgeline.plan.build.unifiers import lasting_states, unifier_faults
@@ -40,15 +39,12 @@ def _goes_by_record(state: KeyedState) -> bool:
 
 def _check_handler(faults: Faults, operator: LogicalOperator, name: str, timers: Timers) -> None:
     """Refuse timers that call nothing, or a method that cannot be called so."""
-    if not timers.handler and (decorated := hidden(timers)):
-        what = f"`{decorated}`, which `@{name}.expired` decorates, is not in `{operator.kind}`"
-        faults.add(operator.name, what, "another decorator above hides it; put that of the timers first")
-        return
     for other in timers.doubled:
         what = f"`{other}` of `{operator.kind}` is never called: another method is decorated for `{name}`"
         faults.add(operator.name, what, "let one method call the other")
     if not timers.handler:
-        remedy = f"decorate a method with it: `@{name}.expired`, `def expire(self, key, when)`"
+        remedy = f"decorate a method with it: `@{name}.expired`, `def expire(self, key, when)`, "
+        remedy += "above other decorators"
         faults.add(operator.name, f"nothing is called when a timer of `{name}` expires", remedy)
         return
     for _, what, remedy in method_faults(operator.operator, timers.handler, ("key", "when")):
