@@ -32,7 +32,7 @@ def test_plans_say_what_only_writes_a_stream_down() -> None:
     assert stream["localities"] == ["THREAD_LOCAL", None]
 
 
-def test_specifications_persist_streams_and_sinks() -> None:
+def test_specifications_persist_streams() -> None:
     writer = {"class": "ridgeline.operators.FileOutput", "properties": {"path": "/folder"}}
     document = {
         "application": "dice",
@@ -45,7 +45,8 @@ def test_specifications_persist_streams_and_sinks() -> None:
         "streams": {
             "rolls": {
                 "from": "dice.integer_data",
-                "to": {"port": "sink.input", "persist": writer | {"attributes": {"memory_mb": 77}}},
+                "to": "sink.input",
+                "persist": writer | {"attributes": {"memory_mb": 77}},
             },
             "texts": {"from": "more.integer_data", "persist": "other.input", "to": []},
         },
@@ -53,10 +54,10 @@ def test_specifications_persist_streams_and_sinks() -> None:
     app = read_specification(document, "dice")
     plan = validate(app)
     assert [str(port) for stream in plan.streams for port in stream.persisted] == [
-        "sink_input_persisted.input",
+        "rolls_persisted.input",
         "other.input",
     ]
-    assert plan.operator("sink_input_persisted").attributes["memory_mb"] == 77
+    assert plan.operator("rolls_persisted").attributes["memory_mb"] == 77
     assert isinstance(plan.operator("other").operator, ConsoleOutput)
     again = validate(read_specification(specification_of(app), "dice"))
     assert [operator.name for operator in again.operators] == [operator.name for operator in plan.operators]

@@ -71,7 +71,6 @@ CASES: list[tuple[Callable[[Parts], object], str]] = [
     (lambda to: to.stream(to.check.valid, to.store.input, persist=5), "is 5, which takes no tuples; give an"),
     (lambda to: to.stream(to.check.valid, to.store.input, persist=FileOutput), "which takes no tuples"),
     (lambda to: to.stream(to.check.valid, to.store.input, persist=Filter(bool)), "port `output` would lead"),
-    (lambda to: to.stream(to.check.valid, to.store.input, persist={5: 1}), "`persist` is given for 5, which"),
     (lambda to: to.stream(to.check.valid, to.store.input, decoupled="yes"), "is 'yes'; give True"),
     (lambda to: to.stream(to.check.valid, to.store.input, decoupled={5}), "`decoupled` names 5, which is"),
     (lambda to: to.app.dead_letters(Balances()), "whose output port `balances` would lead nowhere"),

@@ -133,13 +133,6 @@ def _port(given: object) -> InputPoint[Any]:
     return port
 
 
-def _title(app: Application, sink: Any) -> str:
-    """Owner and port of a sink, as part of a name."""
-    owner = owner_of(sink)
-    names = [one.name for one in app.added if one.instance is owner]
-    return f"{names[0] if names else type(owner).__name__}_{sink.name}"
-
-
 Op = TypeVar("Op", bound=Operator)
 M = TypeVar("M", bound=Module)
 T = TypeVar("T")
@@ -441,7 +434,7 @@ class Application:
         source: OutputPoint[T] | OutputProxy[T],
         *sinks: Entry[T],
         locality: AnyLocality | Mapping[Entry[T], AnyLocality] | None = None,
-        persist: Persist | Mapping[Entry[T], Persist] | None = None,
+        persist: Persist | None = None,
         decoupled: bool | Collection[Entry[T]] = False,
         keep: float | str = KEEP,
     ) -> None:
@@ -451,9 +444,7 @@ class Application:
         of the sinks a locality of their own: `locality={count.words: "CONTAINER_LOCAL"}`.
 
         `persist`: an output operator that writes the stream down beside its sinks. It is added under the name
-        `words_persisted`, unless it is in the application already. An input port chooses one of several. A
-        mapping writes down what single sinks get: `persist={count.words: FileOutput("words")}` adds
-        `count_words_persisted`.
+        `words_persisted`, unless it is in the application already. An input port chooses one of several.
 
         `decoupled`: all sinks, or some of them, read the stream from a durable queue. They and what follows
         them are in another region of the application then. It has windows and commits of its own, and nothing
@@ -475,25 +466,12 @@ class Application:
             _refuse_others("a locality is given for", locality, sinks, "name one of its sinks")
         _check_duration("`keep` of the stream", keep)
         apart = _decoupled(sinks, decoupled)
-        ports = self._persisting(name, sinks, persist)
+        ports = () if persist is None else (self._writing(f"{name}_persisted", persist),)
         if not sinks and not ports:
             remedy = "name one or more input ports after its output port"
             raise StructureError("the stream has no sinks", remedy)
         self.streams.append(
             AddedStream(name, source, (*sinks, *ports), locality, persisted=ports, decoupled=apart, keep=keep)
-        )
-
-    def _persisting(
-        self, stream: str, sinks: Sequence[object], persist: object
-    ) -> tuple[InputPoint[Any], ...]:
-        """The ports that write a stream down; operators that are not there yet are added."""
-        if persist is None:
-            return ()
-        if not isinstance(persist, Mapping):
-            return (self._writing(f"{stream}_persisted", persist),)
-        _refuse_others("`persist` is given for", persist, sinks, "name one of its sinks")
-        return tuple(
-            self._writing(f"{_title(self, sink)}_persisted", given) for sink, given in persist.items()
         )
 
     def _writing(self, name: str, given: object) -> InputPoint[Any]:

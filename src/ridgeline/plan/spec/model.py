@@ -105,8 +105,6 @@ class SinkSpec(_Section):
     """`operator.port`."""
     locality: str | None = None
     """Where its operator runs, if not as the stream says."""
-    persist: Persist | None = None
-    """What writes down what this sink gets."""
     decoupled: bool = False
     """True: it reads the stream from a durable queue."""
 

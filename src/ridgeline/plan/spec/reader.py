@@ -178,23 +178,13 @@ class Reader:
         if any(sink.locality is not None for _, sink in ends):
             locality = {end: own for end, sink in ends if (own := sink.locality or given.locality)}
         persist = self._persist(f"{where}.persist", f"{name}_persisted", given.persist)
-        by_sink = {
-            end: self._persist(
-                f"{where}.to.persist", f"{sink.port.replace('.', '_')}_persisted", sink.persist
-            )
-            for end, sink in ends
-            if sink.persist is not None
-        }
-        if by_sink and persist is not None:
-            what = "`persist` is given for the stream and for single sinks"
-            self._faults.add(f"{where}.persist", what, "give it for one of them")
         with self._faults.noting(where):
             self.application.add_stream(
                 name,
                 source,
                 *(end for end, _ in ends),
                 locality=locality,
-                persist=persist or by_sink or None,
+                persist=persist,
                 decoupled=given.decoupled or [end for end, sink in ends if sink.decoupled],
                 keep=KEEP if given.keep is None else given.keep,
             )
