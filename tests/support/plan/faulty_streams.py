@@ -122,7 +122,7 @@ class Unreadable(Operator):
     "`unreadable.number`: <class 'int'> cannot be a ... a `polars.Schema` or `object`",
     "`unreadable.fields`: {'account': <class 'int'>} ... a `polars.Schema` or `object`",
     "`unreadable.misspelt`: the types of `Misspelt` ... define them at module level",
-    "`unreadable.fields`: no method of `Unreadable` ... or `@fields.process_batch`",
+    "`unreadable.fields`: no method of `Unreadable` ... or `@fields.process_batch`, above other decorators",
 )
 def ports_that_are_no_ports() -> Application:
     app = Application("test")
