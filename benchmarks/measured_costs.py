@@ -32,7 +32,7 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowReported,
 )
-from ridgeline.measure.slot_events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotEvent
 
 READERS, KEYED, WRITERS = 6, 4, 2
 ROWS = 2_000
@@ -161,9 +161,9 @@ def _restarts(events: Iterable[RunEvent]) -> list[float]:
     lost: dict[int, float] = {}
     found = []
     for one in events:
-        if isinstance(one, SlotLost):
+        if isinstance(one, SlotEvent) and one.kind == "lost":
             lost[one.slot] = one.at
-        elif isinstance(one, SlotJoined) and one.slot in lost:
+        elif isinstance(one, SlotEvent) and one.kind in {"joined", "restarted"} and one.slot in lost:
             found.append(one.at - lost.pop(one.slot))
     return found
 
@@ -179,7 +179,7 @@ def main() -> None:
 
     def observe(event: RunEvent) -> None:
         events.append(event)
-        if isinstance(event, SlotJoined):
+        if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}:
             pids[event.slot] = event.pid
         elif isinstance(event, WindowCommitted) and event.window_id in _KILLS_AT:
             os.kill(pids[_KILLS_AT.index(event.window_id)], signal.SIGKILL)

@@ -23,7 +23,7 @@ from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state.state_files import base_of
 from ridgeline.measure.events import RunEvent, WindowCommitted
-from ridgeline.measure.slot_events import SlotJoined
+from ridgeline.measure.slot_events import SlotEvent
 
 MANY = 1_000_000
 SECONDS = "recovery seconds"
@@ -150,7 +150,7 @@ def killed(of_round: Round) -> Figures:
     commits: list[tuple[float, bool]] = []
 
     def kill(event: RunEvent) -> None:
-        if isinstance(event, SlotJoined):
+        if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}:
             joined[event.slot] = event.pid
         elif isinstance(event, WindowCommitted):
             commits.append((event.committed, event.attempts > 1))

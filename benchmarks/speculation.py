@@ -12,6 +12,7 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from benchmarks.frame import Benchmark, Figures, Goal, Round
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.api.publisher import Publisher
 from ridgeline.measure.events import RunEvent, WindowCommitted, WindowRetried
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotSpeculated
+from ridgeline.measure.slot_events import SlotEvent
 
 P50, P99 = "p50 window seconds", "p99 window seconds"
 SECONDS = 45.0
@@ -136,11 +137,11 @@ class Stopper:
 
     def see(self, event: RunEvent) -> None:
         """Note which process is which slot, and which slots host containers."""
-        if isinstance(event, SlotJoined):
+        if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}:
             self._pids[event.slot] = event.pid
             if event.containers:
                 self._active.add(event.slot)
-        elif isinstance(event, SlotSpeculated):
+        elif isinstance(event, SlotEvent) and event.kind == "speculated":
             self._active = self._active - {event.slot} | {event.spare}
         elif isinstance(event, WindowCommitted) and event.window_id >= self._first:
             self._warm.set()
@@ -193,8 +194,8 @@ def _run(of_round: Round, *, stops: bool, speculation: float | None = None) -> F
     windows = [event for event in events if isinstance(event, WindowCommitted)]
     times = of_round.warm([event.published - event.began for event in windows])
     counts = {
-        kind.__name__: sum(isinstance(event, kind) for event in events)
-        for kind in (SlotSpeculated, WindowRetried, SlotLost)
+        "retried": sum(isinstance(event, WindowRetried) for event in events),
+        **Counter(event.kind for event in events if isinstance(event, SlotEvent)),
     }
     p50, p99 = np.percentile(times, [50, 99])
     late = sum(one > 2 * p50 for one in times)

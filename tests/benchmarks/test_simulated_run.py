@@ -16,7 +16,7 @@ from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state.state_files import window_of
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsReduced, SlotsSized
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.plan.planner import plan_application
 from support.engine.slot_platform import kill, run_in_processes
@@ -135,14 +135,15 @@ def seen(plan, events, folder):
     }
     checkpoint.close()
     containers = container_windows(events)
+    of_slots = [one for one in events if isinstance(one, SlotEvent)]
     return Seen(
         windows,
         {(one.window_id, one.container): int(one.task[1:].partition("a")[0]) for one in containers},
         states,
         [[step["id"] for step in path["path"]] for path in paths],
         [path["latencyMs"] for path in paths],
-        [one.slot for one in events if isinstance(one, SlotLost)],
-        sorted((one.slot, one.again) for one in events if isinstance(one, SlotJoined)),
+        [one.slot for one in of_slots if one.kind == "lost"],
+        sorted((one.slot, one.kind) for one in of_slots if one.kind in {"joined", "restarted"}),
     )
 
 
@@ -153,7 +154,7 @@ def both(tmp_path_factory):
     pids = {}
 
     def note(_run, event):
-        if isinstance(event, SlotJoined):
+        if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}:
             pids[event.slot] = event.pid
 
     def kill_one(_run, event):
@@ -232,4 +233,4 @@ def test_slots_and_hosts_fail_and_all_windows_are_committed(tmp_path):
     assert committed == list(range(WINDOWS_OF_TROUBLE))
     assert driven.trouble.slots > 1
     assert driven.trouble.hosts > 0
-    assert {SlotsReduced, SlotsSized} <= {type(one) for one in events}
+    assert {"reduced", "sized"} <= {one.kind for one in events if isinstance(one, SlotEvent)}

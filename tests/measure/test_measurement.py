@@ -14,7 +14,7 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotSpeculated
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.measure.topology import StreamEdge, Topology
 from support.measure.partitioned import chain
 from support.measure.reports import changed
@@ -83,11 +83,11 @@ def test_attempts_that_failed_leave_counts_only():
 def test_containers_of_a_slot_that_is_lost_have_no_process_until_another_one_reports():
     measurement = measured(*windows(1))
     assert [row["pid"] for row in measurement.containers(1.0)] == [7] * 3
-    measurement.apply(SlotLost(1.0, 0, "driver", 7, "closed"))
+    measurement.apply(SlotEvent(1.0, "lost", "slot 0 is lost", 0, "driver", 7))
     assert [(row["pid"], row["state"]) for row in measurement.containers(1.0)] == [(None, "PENDING")] * 3
     stats = measurement.info(1.0)["stats"]
     assert (stats["slotsLost"], stats["slotsRestarted"], stats["allocatedContainers"]) == (1, 0, 0)
-    for event in (SlotJoined(1.0, 0, "driver", 7, 3, again=True), *begin(1), *burst(1)):
+    for event in (SlotEvent(1.0, "restarted", "slot 0 is there again", 0, "driver", 7), *begin(1), *burst(1)):
         measurement.apply(event)
     assert [row["pid"] for row in measurement.containers(2.0)] == [7] * 3
     assert measurement.info(2.0)["stats"]["slotsRestarted"] == 1
@@ -95,7 +95,7 @@ def test_containers_of_a_slot_that_is_lost_have_no_process_until_another_one_rep
 
 
 def test_slots_that_were_late_are_counted_and_have_not_failed():
-    measurement = measured(*windows(1), SlotSpeculated(1.0, 0, 2, "driver", 7, 1, 0.3, 0.1))
+    measurement = measured(*windows(1), SlotEvent(1.0, "speculated", "slot 0 took 300 ms", 0, "driver", 7))
     measurement.apply(WindowRetried(1.2, 1, 1, "slot 2 has what slot 0 was late with, or has lost"))
     stats = measurement.info(1.0)["stats"]
     assert (stats["slotsSpeculated"], stats["slotsLost"], stats["windowsRetried"]) == (1, 0, 1)

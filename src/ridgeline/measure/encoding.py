@@ -13,9 +13,6 @@ from pydantic_core import PydanticSerializationError
 from ridgeline.measure import slot_events  # noqa: F401  its events are known by their names, too
 from ridgeline.measure.events import RunEvent
 
-_EARLIER = ("ContainerWindow", "OperatorWindow")
-"""What came in place of `WindowReported`."""
-
 
 def to_json(event: object) -> str:
     """An event as JSON that Python reads, also numbers that are not finite; `event` names its type."""
@@ -41,10 +38,8 @@ def from_dict(data: Mapping[str, Any]) -> RunEvent:
     """
     name = data.get("event")
     kind = RunEvent.kinds.get(name) if isinstance(name, str) else None
-    if name in _EARLIER:
-        raise ValueError(f"`{name}` is of an earlier version, which can read the log; this one cannot")
     if kind is None:
-        raise ValueError(f"`{name}` is no event; known are {', '.join(RunEvent.kinds)}")
+        raise ValueError(f"`{name}` is no event of this version; the one that wrote it can read the log")
     try:
         return cast("RunEvent", _adapter(kind).validate_python((data,))[0])
     except ValidationError as error:

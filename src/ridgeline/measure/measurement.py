@@ -93,13 +93,9 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.progress.verdict import BEHIND
 from ridgeline.measure.progress.windows import WindowsInFlight
-from ridgeline.measure.run_counts import SLOT_COUNTS, RunCounts
+from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.run_state import RunState
-from ridgeline.measure.slot_events import (
-    SlotLost,
-    SlotsSized,
-    StoreSilent,
-)
+from ridgeline.measure.slot_events import SlotEvent, StoreSilent
 from ridgeline.measure.status import OperatorStatus, Statuses
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -195,9 +191,7 @@ class Measurement:
             MessagesRefused: (self.counts.refuse,),
             OutputPublished: (self._ages.published, self.counts.outputs.published),
             OutputAsked: (self.counts.outputs.asked,),
-            **dict.fromkeys(SLOT_COUNTS, (self.counts.slot,)),
-            SlotLost: (self.counts.slot, self._statuses.process_lost),
-            SlotsSized: (self.counts.size,),
+            SlotEvent: (self.counts.slot, self._statuses.slot),
             StoreSilent: (self._progress.store,),
             StateCompacted: (self.counts.compact,),
             StateWarning: (self.counts.warn,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ridgeline.measure.changes import decision_row, decision_text, promise_text, row_of, text_of
@@ -24,21 +24,28 @@ from ridgeline.measure.events import (
     WindowReported,
     WindowRetried,
 )
-from ridgeline.measure.slot_events import (
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotSilent,
-    SlotSpeculated,
-    SlotsReduced,
-    SlotsSized,
-    StoreSilent,
-)
+from ridgeline.measure.slot_events import SlotEvent, SlotKind, StoreSilent
 from ridgeline.measure.wording.units import plural
 
 _DEBUG, _INFO, _WARNING, _ERROR = logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR
 _BAD = frozenset({"FAILED", "REFUSED", "MISSED"})
 """States of changes and decisions that are marked so."""
+
+
+_OF_SLOTS: Mapping[SlotKind, tuple[str, int, bool]] = {
+    "joined": ("", _INFO, False),
+    "restarted": ("", _INFO, False),
+    "lost": ("bad", _WARNING, False),
+    "silent": ("bad", _WARNING, True),
+    "answers": ("good", _WARNING, True),
+    "speculated": ("note", _WARNING, False),
+    "reduced": ("note", _WARNING, True),
+    "moved": ("note", _INFO, False),
+    "misplaced": ("note", _WARNING, True),
+    "sized": ("", _INFO, False),
+    "spread": ("note", _WARNING, True),
+}
+"""Mark, level and whether the console tells of it, as in `Notice`."""
 
 
 class Notice(NamedTuple):
@@ -60,7 +67,7 @@ class Notice(NamedTuple):
     told: bool = False
 
 
-TOLD = frozenset({StateWarning, StoreSilent, SlotSilent, SlotsReduced, SlotMisplaced, SlotsSized})
+TOLD = frozenset({StateWarning, StoreSilent, SlotEvent})
 """The events that the console may tell of."""
 _OF_WINDOWS: frozenset[type[RunEvent]] = frozenset({WindowCommitted, WindowReported, OperatorMetrics})
 """These come with each window: what operators have dropped in it is the only mark that they may be."""
@@ -74,9 +81,6 @@ MARKED = TOLD | {
     WindowRetried,
     SourceAsked,
     OutputAsked,
-    SlotJoined,
-    SlotLost,
-    SlotSpeculated,
     StateCompacted,
 }
 """The other events of which there may be notices, and marks."""
@@ -189,26 +193,10 @@ def notices_of(event: RunEvent) -> Iterator[Notice]:
             yield Notice("state", "", _INFO, text, operator=event.operator)
         case StateWarning():
             yield Notice("state", "", _WARNING, event.text, operator=event.operator, told=True)
-        case _:
-            yield from _of_slots(event)
-
-
-def _of_slots(event: RunEvent) -> Iterator[Notice]:
-    """The notice of an event of slots, or of the store."""
-    match event:
-        case SlotLost():
-            yield Notice("slot", "bad", _WARNING, event.text)
-        case SlotSpeculated():
-            yield Notice("slot", "note", _WARNING, event.text, event.window_id)
-        case SlotSilent() | StoreSilent():
-            kind = "slot" if isinstance(event, SlotSilent) else "store"
-            yield Notice(kind, "good" if event.again else "bad", _WARNING, event.text, told=True)
-        case SlotMisplaced(host="") | SlotsSized(before=0):  # Spark is asked again; all is as it begins
-            mark = "note" if isinstance(event, SlotMisplaced) else ""
-            yield Notice("slot", mark, _INFO, event.text)
-        case SlotsReduced() | SlotMisplaced() | SlotsSized():
-            yield Notice("slot", "note", _WARNING, event.text, told=True)
-        case SlotJoined():
-            yield Notice("slot", "", _INFO, event.text)
+        case StoreSilent():
+            yield Notice("store", "good" if event.again else "bad", _WARNING, event.text, told=True)
+        case SlotEvent():
+            mark, level, told = _OF_SLOTS[event.kind]
+            yield Notice("slot", mark, level, event.text, event.window_id, told=told)
         case _:
             pass

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any
 
 from ridgeline.measure.answers.progress import OutputAnswer
 from ridgeline.measure.changes import PromiseFold
@@ -14,19 +13,10 @@ from ridgeline.measure.events import (
     MessagesRefused,
     OutputAsked,
     OutputPublished,
-    RunEvent,
     StateCompacted,
     StateWarning,
 )
-from ridgeline.measure.slot_events import (
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotSilent,
-    SlotSpeculated,
-    SlotsReduced,
-    SlotsSized,
-)
+from ridgeline.measure.slot_events import SlotEvent
 
 
 class OutputFold:
@@ -65,28 +55,11 @@ class OutputFold:
         return self._rows.setdefault(operator, nothing)
 
 
-SLOT_COUNTS: Mapping[type, tuple[str, Callable[[Any], int]]] = {
-    SlotLost: ("lost", lambda _: 1),
-    SlotJoined: ("restarted", lambda event: event.again),
-    SlotsReduced: ("reduced", lambda _: 1),
-    SlotMisplaced: ("misplaced", lambda event: bool(event.host)),
-    SlotSpeculated: ("speculated", lambda _: 1),
-    SlotSilent: ("silent", lambda event: not event.again),
-}
-"""What an event of slots counts for, and how much.
-
-`restarted`: another process has taken the place of one that was lost. `reduced`: Spark had too few cores,
-and the containers moved to fewer slots. `misplaced`: a slot stays where its streams' locality does not
-want it. `speculated`: the spare slot ran what a late one was late with. `silent`: hosts of slots did not
-answer for a while.
-"""
-
-
 @dataclass(slots=True)
 class RunCounts:
     """Counts since the start of a run. `heartbeats_unsent`: as workers report them in later ones.
 
-    `slots`: events of slots, by the names of `SLOT_COUNTS`. `sized`: how many slots host containers, and how
+    `slots`: events of slots, by kind. `sized`: the last one that says how many slots host containers, and how
     many should; None before that is known, and where there are none. `compactions` of states that were
     installed. `refused`: by reason.
     """
@@ -97,7 +70,7 @@ class RunCounts:
     state_warnings: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     slots: Counter[str] = field(default_factory=Counter)
-    sized: SlotsSized | None = None
+    sized: SlotEvent | None = None
     promises: PromiseFold = field(default_factory=PromiseFold)
     outputs: OutputFold = field(default_factory=OutputFold)
 
@@ -110,14 +83,11 @@ class RunCounts:
         """Messages did not count."""
         self.refused[event.reason] += event.count
 
-    def slot(self, event: RunEvent) -> None:
+    def slot(self, event: SlotEvent) -> None:
         """Count an event of slots."""
-        name, amount = SLOT_COUNTS[type(event)]
-        self.slots[name] += amount(event)
-
-    def size(self, event: SlotsSized) -> None:
-        """The containers live in so many slots now."""
-        self.sized = event
+        self.slots[event.kind] += 1
+        if event.kind in {"sized", "spread"}:
+            self.sized = event
 
     def compact(self, _event: StateCompacted) -> None:
         """A state was compacted."""

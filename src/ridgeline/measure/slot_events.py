@@ -1,9 +1,10 @@
-"""Events of slots, who has come, is gone, late or in the wrong place; and of the store that they need."""
+"""What happens to slots and to the store that they need, as events."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 from ridgeline.measure.events import RunEvent
 
@@ -11,156 +12,50 @@ _END = 70
 """Characters of an error that is longer than twice as many, at its begin and its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotJoined(RunEvent):
-    """A process has joined as a slot. `containers`: how many it hosts; `again`: another was there before."""
-
-    at: float
-    slot: int
-    host: str
-    pid: int
-    containers: int
-    again: bool = False
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        there = f"slot {self.slot} is there{' again' if self.again else ''}"
-        return f"{there}: process {self.pid} on `{self.host}` hosts {self.containers} containers"
+SlotKind = Literal[
+    "joined",
+    "restarted",
+    "lost",
+    "silent",
+    "answers",
+    "speculated",
+    "reduced",
+    "moved",
+    "misplaced",
+    "sized",
+    "spread",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class SlotLost(RunEvent):
-    """The process that was a slot is gone, `reason` says how that was seen. Another one will join."""
+class SlotEvent(RunEvent):
+    """Something has happened to a slot, or to all of them; `text` says it to people.
 
-    at: float
-    slot: int
-    host: str
-    pid: int
-    reason: str
+    - `joined`, `restarted`: a process has joined as a slot, `restarted` if another was there before
+    - `lost`: the process that was a slot is gone; another one will join
+    - `silent`, `answers`: the host of a slot has not answered for long, so windows wait; or answers again
+    - `speculated`: a slot was late with `window_id`: the slot `spare` runs its containers from now
+      on. `pid` is the late process, which is the spare once it responds
+    - `reduced`: Spark has had cores for no more than `slots` slots for long: they host all containers
+    - `moved`: Spark is asked for a slot again, since a locality or a rule wants it on another host
+    - `misplaced`: it was asked often enough, and the slot stays where it is
+    - `sized`, `spread`: containers live in `slots` slots, where `wanted` are wanted: from the start of a plan
+      on, or since there are more cores
 
-    @property
-    def text(self) -> str:
-        """For people."""
-        return f"slot {self.slot} is lost: process {self.pid} on `{self.host}`: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotSilent(RunEvent):
-    """The host of a slot has acknowledged nothing for `seconds`: windows wait for it, or no longer.
-
-    `limit_seconds`: after so long the slot is lost. `again`: the host answers again, as before.
+    `slot`: -1 of all of them. `containers`: how many the slot hosts that has joined.
     """
 
     at: float
-    slot: int
-    host: str
-    pid: int
-    seconds: float
-    limit_seconds: float
-    again: bool = False
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        where = f"slot {self.slot} (process {self.pid} on `{self.host}`)"
-        if self.again:
-            return f"{where} answers again after {self.seconds:.0f} s: nothing is lost, windows go on"
-        cause = "the network is cut, or the host is gone or stands still"
-        limit = f"windows wait for it, and after {self.limit_seconds:g} s it is lost"
-        return f"{where} has not answered for {self.seconds:.0f} s: {cause}; {limit}"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsSized(RunEvent):
-    """The containers live in `slots` slots now; `wanted`: as many as they would have if Spark had the cores.
-
-    `before`: there were so many; 0 at the start, or with another plan.
-    """
-
-    at: float
-    slots: int
-    wanted: int
-    before: int = 0
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
-        fewer = self.slots < self.wanted
-        if self.before:
-            missing = f"; {self.wanted} are wanted" if fewer else ", as many as wanted"
-            return f"containers are spread over {slots} now ({self.before} before){missing}"
-        if fewer:
-            return (
-                f"containers live in {slots}, {self.wanted} are wanted: more are started once Spark has cores"
-            )
-        return f"containers live in {slots}, as many as wanted"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotSpeculated(RunEvent):
-    """A slot took longer for a window than its past allows: the slot `spare` runs its containers from now on.
-
-    `host`, `pid`: the late slot's process, which is the spare once it responds. `seconds`: how long it has
-    taken for the window, where `limit_seconds` are allowed.
-    """
-
-    at: float
-    slot: int
-    spare: int
-    host: str
-    pid: int
-    window_id: int
-    seconds: float
-    limit_seconds: float
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        took = f"took {self.seconds * 1000:.0f} ms for window {self.window_id}"
-        allowed = f"its past allows {self.limit_seconds * 1000:.0f} ms"
-        where = f"process {self.pid} on `{self.host}`"
-        return f"slot {self.slot} ({where}) {took}, {allowed}: slot {self.spare} runs it now"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsReduced(RunEvent):
-    """Spark has had cores for no more than `slots` slots for long: they host all containers of `before`."""
-
-    at: float
-    slots: int
-    before: int
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
-        return f"Spark has cores for {slots} only: all containers of {self.before} slots live there now"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotMisplaced(RunEvent):
-    """A slot is not on one of `hosts`, where a locality or a rule asks for it: Spark is asked again.
-
-    `host`: Spark was asked often enough, and the slot stays here; "" before.
-    """
-
-    at: float
-    slot: int
-    hosts: tuple[str, ...]
+    kind: SlotKind
+    text: str
+    slot: int = -1
     host: str = ""
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        wanted = " or ".join(f"`{host}`" for host in self.hosts)
-        if not self.host:
-            return f"slot {self.slot} is asked for again: a locality or a rule needs it on {wanted}"
-        return (
-            f"slot {self.slot} stays on `{self.host}`: Spark did not start it on {wanted}, "
-            "where a locality or a rule needs it; has that host a free core?"
-        )
+    pid: int = 0
+    containers: int = 0
+    spare: int = -1
+    window_id: int | None = None
+    slots: int = 0
+    wanted: int = 0
 
 
 @dataclass(frozen=True, slots=True)

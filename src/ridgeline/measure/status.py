@@ -18,7 +18,7 @@ from ridgeline.measure.events import (
     WindowReported,
     WindowRetried,
 )
-from ridgeline.measure.slot_events import SlotLost
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.measure.topology import OperatorNode, Series, Topology, surplus
 
 _FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ")  # how a failure's text begins
@@ -133,9 +133,9 @@ class Statuses:
         """The containers of a process."""
         return [one for one in self.containers.values() if (one.host, one.pid) == (host, pid)]
 
-    def process_lost(self, event: SlotLost) -> None:
-        """A process is gone: its containers have none until another one reports."""
-        for container in self._of_process(event.host, event.pid):
+    def slot(self, event: SlotEvent) -> None:
+        """If a process is gone, its containers have none until another one reports."""
+        for container in self._of_process(event.host, event.pid) if event.kind == "lost" else ():
             container.host = container.pid = container.started = container.usage = None
             container.has_heartbeat, container.stack = False, ""
 

@@ -27,7 +27,7 @@ from ridgeline.measure.events import (
     SourceProgress,
     WindowReported,
 )
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotsSized
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.service.line_file import LineFile
 
 RETRY_SECONDS = 5.0
@@ -190,11 +190,11 @@ class _Standing:
                 if not self.run:
                     self.run = {"application_id": event.application_id, "began": event.at}
                 self._planned = [event]
-            case SlotsSized():
+            case SlotEvent(kind="sized" | "spread"):
                 self._sized = [event]
-            case SlotJoined():
+            case SlotEvent(kind="joined" | "restarted"):
                 self._slots[event.slot] = event
-            case SlotLost():
+            case SlotEvent(kind="lost"):
                 self._slots.pop(event.slot, None)
             case PromiseChanged():
                 self._promises[event.operator, event.promise] = event

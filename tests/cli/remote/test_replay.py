@@ -82,7 +82,7 @@ def test_an_event_log_of_an_earlier_version_has_the_figures_of_then(ridgeline_co
 def test_an_event_log_with_an_event_for_each_operator_is_refused(ridgeline_command):
     result = ridgeline_command("replay", str(SUPPORT / "service" / "log-of-0.1.0.jsonl"))
     assert result.exit_code == 1
-    assert "Window` is of an earlier version, which can read the log" in result.stderr
+    assert "` is no event of this version; the one that wrote it can read the log" in result.stderr
 
 
 GONE = {"forecastErrorSeconds", "explained", "consumedByPort", "own"}

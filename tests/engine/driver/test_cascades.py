@@ -2,7 +2,6 @@
 
 import pytest
 
-from ridgeline.measure.slot_events import SlotJoined
 from ridgeline.testing import run_local
 from support.engine.on_spark import run_on_spark
 from support.engine.slot_platform import kill, run_in_processes
@@ -31,7 +30,7 @@ def test_kills_with_cascades_in_flight_change_nothing(tmp_path, *, single):
 
     def kill_next(found, event):
         if event.window_id in {2, 9, 25}:
-            slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+            slots = {joined.slot: joined.pid for joined in found.of_slots("joined", "restarted")}
             killed.append(slots[len(killed) % len(slots)])
             kill(killed[-1])
 

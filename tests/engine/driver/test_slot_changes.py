@@ -2,7 +2,7 @@
 
 import pytest
 
-from ridgeline.measure.slot_events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
 from ridgeline.stram.changes import EditPlan
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
@@ -56,7 +56,7 @@ def test_repartitions_and_operators_that_come_and_go_lose_and_double_nothing(run
     found = run(application("10ms"), *changes, places=places)
     assert states(found) == [APPLIED] * len(changes)
     assert not found.retries
-    assert not found.of_type(SlotLost)
+    assert not found.of_slots("lost")
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(
     assert states(found) == [APPLIED] * 8
     assert max(claimed) <= 6
     assert claimed[-1] == 3  # one for each container, as at first once all had started
-    numbers = {joined.slot for joined in found.of_type(SlotJoined)}
+    numbers = {joined.slot for joined in found.of_slots("joined", "restarted")}
     assert max(numbers) < 12
 
 
@@ -83,7 +83,7 @@ def test_what_20_changes_do_not_touch_keeps_process_instance_and_connection(run,
     folder.mkdir()
     found = run(staying(folder), *partitions(*(1 + number % 5 for number in range(1, 21))), places=places)
     assert states(found) == [APPLIED] * 20
-    assert not found.of_type(SlotLost)
+    assert not found.of_slots("lost")
     assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1
     assert len(list(folder.glob("lives-*"))) == 1
 
@@ -92,7 +92,12 @@ def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
     claimed = []
 
     def seen(found, event):
-        if isinstance(event, SlotJoined) and event.slot > 2 and found.asked:
+        if (
+            isinstance(event, SlotEvent)
+            and event.kind in {"joined", "restarted"}
+            and event.slot > 2
+            and found.asked
+        ):
             claimed.append(found.platform.claimed)
             found.run.changes.withdraw(found.asked[0].number)
 
@@ -107,7 +112,12 @@ def test_a_new_slot_that_dies_before_the_change_costs_no_window(run):
     killed = []
 
     def kill_new(_found, event):
-        if isinstance(event, SlotJoined) and event.containers == 0 and not killed:
+        if (
+            isinstance(event, SlotEvent)
+            and event.kind in {"joined", "restarted"}
+            and event.containers == 0
+            and not killed
+        ):
             killed.append(event.pid)
             kill(event.pid)
 
@@ -128,8 +138,8 @@ def test_slots_that_die_while_a_change_is_under_way(run, which, places):
         now = len(found.asked)
         if now > asked[-1] or (found.asked and found.asked[0].window == event.window_id):
             asked.append(now)
-            pids = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
-            gone = {lost.pid for lost in found.of_type(SlotLost)} | set(killed)
+            pids = {joined.slot: joined.pid for joined in found.of_slots("joined", "restarted")}
+            gone = {lost.pid for lost in found.of_slots("lost")} | set(killed)
             living = [pid for slot, pid in pids.items() if pid not in gone and slot < 3]
             chosen = living if which == "all" else living[:1]
             killed.extend(chosen)
@@ -137,4 +147,4 @@ def test_slots_that_die_while_a_change_is_under_way(run, which, places):
 
     found = run(application("10ms"), *partitions(4, 2, 3), places=places, each=each)
     assert states(found) == [APPLIED] * 3
-    assert found.of_type(SlotLost)
+    assert found.of_slots("lost")

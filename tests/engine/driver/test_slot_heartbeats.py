@@ -14,7 +14,6 @@ from ridgeline.engine.exchange.network import STRAM, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.slot import task as slot_task
 from ridgeline.measure.events import MessagesRefused
-from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from ridgeline.testing import run_local
 from support.engine.applications import Sum
 from support.engine.in_slots import two_stages
@@ -58,13 +57,13 @@ def test_a_slot_that_says_nothing_is_ended(tmp_path, heard):
 
     def stop(run, event):
         if not stopped:
-            stopped.append(run.of_type(SlotJoined)[-1].pid)
+            stopped.append(run.of_slots("joined", "restarted")[-1].pid)
             os.kill(stopped[0], signal.SIGSTOP)
 
     app = two_stages(Sum(), count=200)
     limits = {"heartbeat_interval": "200ms", "heartbeat_timeout": "6s"}
     run = run_in_processes(app, tmp_path / "checkpoint", heartbeats=heard, each=stop, **limits)
-    assert stopped[0] in {event.pid for event in run.of_type(SlotLost)}
+    assert stopped[0] in {event.pid for event in run.of_slots("lost")}
     assert any(
         f"process {stopped[0]}" in retry.reason and "was silent for" in retry.reason for retry in run.retries
     )

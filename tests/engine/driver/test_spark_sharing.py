@@ -9,7 +9,6 @@ import pytest
 
 from ridgeline import Application, InputOperator, OutputPort, State, StickyPartitioner
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.values import write_partitioner
 from ridgeline.stram.changes import EditPlan
@@ -57,7 +56,7 @@ def test_counts_are_exact_while_words_are_shared_and_slots_die(spark_context, tm
             else:
                 after.append(committed.window_id)
         if len(killed) < min(len(asked), 3):
-            pids = {joined.slot: joined.pid for joined in run.of_type(SlotJoined)}
+            pids = {joined.slot: joined.pid for joined in run.of_slots("joined", "restarted")}
             killed.append(pids[len(killed) % 2])
             os.kill(killed[-1], signal.SIGKILL)
         if len(after) > _WINDOWS_AFTER:
@@ -65,7 +64,7 @@ def test_counts_are_exact_while_words_are_shared_and_slots_die(spark_context, tm
 
     run = run_on_spark(app, spark_context, tmp_path / "state", each=each, stop=stop, planner=planner_of(app))
     assert [(one.state, one.reason) for one in asked] == [("APPLIED", "")] * len(CHANGES)
-    assert run.of_type(SlotLost)
+    assert run.of_slots("lost")
     assert run.ids == list(range(len(run.ids)))
     for window in run.ids:
         found = Counter()

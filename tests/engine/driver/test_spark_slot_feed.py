@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.measure.slot_events import SlotJoined, SlotLost
 from support.accounts.processes import descendants
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import rate_application
@@ -60,7 +59,7 @@ class Killer:
         turn = 0
         while self._turn.wait() and not self._over.wait(0.1):
             self._turn.clear()
-            pids = {event.slot: event.pid for event in self.run.of_type(SlotJoined)}
+            pids = {event.slot: event.pid for event in self.run.of_slots("joined", "restarted")}
             if len(pids) < SLOTS or self.killed & set(pids.values()):
                 continue  # one that has not joined would be taken for a task, and killed again and again
             turn += 1
@@ -105,7 +104,7 @@ def test_tasks_and_slots_that_are_killed_cost_no_row(spark_context, tmp_path):
     # A micro-batch is cut into windows; none has rows of two.
     batches = [sum(range(1, ROWS * (batch + 1), 2)) for batch in range(len(sums))]
     assert {one for one in batches if one <= sums[-1]} <= set(sums)
-    lost = [event for event in run.of_type(SlotLost) if event.pid not in killer.killed]
+    lost = [event for event in run.of_slots("lost") if event.pid not in killer.killed]
     # A worker that is killed before it has said its number makes Spark begin a daemon anew: all slots end.
     assert not lost or len(killer.daemons) > 1, lost
     assert len(killer.slots) >= 2

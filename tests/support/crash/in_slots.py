@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from ridgeline.measure.slot_events import SlotJoined, SlotLost
+from ridgeline.measure.slot_events import SlotEvent
 from support.engine.on_spark import run_on_spark
 from support.waiting import wait_until
 
@@ -21,10 +21,10 @@ class InSlots:
 
     def see(self, _run, event):
         """Take an event."""
-        if isinstance(event, SlotJoined):
+        if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}:
             self.pids = self.pids | {event.slot: event.pid}
             self.joins += 1
-        elif isinstance(event, SlotLost):
+        elif isinstance(event, SlotEvent) and event.kind == "lost":
             self.pids = {slot: pid for slot, pid in self.pids.items() if slot != event.slot}
             self.lost += 1
 

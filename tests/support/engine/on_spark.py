@@ -5,6 +5,7 @@ import contextlib
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import WindowCommitted, WindowRetried
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.plan.planner import plan_application
 from support.measure.reports import operator_windows
 
@@ -25,6 +26,10 @@ class SparkRun:
     def of_type(self, kind):
         """The events of a type."""
         return [event for event in self.events if isinstance(event, kind)]
+
+    def of_slots(self, *kinds):
+        """The events of slots of these kinds."""
+        return [event for event in self.of_type(SlotEvent) if event.kind in kinds]
 
     @property
     def most_in_flight(self):

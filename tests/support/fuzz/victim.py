@@ -23,7 +23,7 @@ from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.measure.events import WindowCommitted
-from ridgeline.measure.slot_events import SlotJoined
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
 from ridgeline.operators import SocketInput
@@ -115,7 +115,7 @@ class Watched:
         run.events.clear()  # else it grows by what the test's platform keeps
         run.claimed.clear()
         self.watch.observe(event)
-        if isinstance(event, SlotJoined):
+        if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}:
             self.joined[event.slot] = event.pid
         if isinstance(event, WindowCommitted) and not self.said:
             self.said = True

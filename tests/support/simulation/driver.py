@@ -18,7 +18,7 @@ from ridgeline.engine.slot.messages import Joined, encode
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.engine.slot.task import SlotLoop
 from ridgeline.measure.events import RunEvent
-from ridgeline.measure.slot_events import SlotSpeculated
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -271,7 +271,7 @@ class DriverProcess(Process):
 
     def _observe(self, event: RunEvent) -> None:
         """Something has happened to the slots."""
-        self.world.hedges += isinstance(event, SlotSpeculated)
+        self.world.hedges += isinstance(event, SlotEvent) and event.kind == "speculated"
 
     def _planned(self, values: Mapping[str, object], kept: Sequence[Edit], edits: Sequence[Edit]) -> Plan:
         """The application with edits, planned anew."""

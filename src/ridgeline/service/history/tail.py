@@ -109,7 +109,7 @@ class Tail:
                     continue
                 event = from_dict(data)
             except (ValueError, AttributeError, RecursionError) as error:
-                why = str(error).partition("; known are")[0][:200]
+                why = str(error)[:200]
                 remedy = "was the file changed, or is it of another version? remove the line to read on"
                 raise RidgelineError(f"`{file.path.name}`, {where} is no event: {why}; {remedy}") from error
             if self._repeats.is_new(event):

@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.api.errors import FencedError, OperatorError, RidgelineError
 from ridgeline.measure.events import StateWarning
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotsReduced
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.testing import run_local
 from support.engine.applications import FailingSum, Sum, payments_application, sum_application
 from support.engine.in_slots import BabblingSum, DyingSum, NotedSum, notes, two_stages
@@ -61,10 +61,12 @@ def test_an_operator_is_set_up_once_and_lives_in_one_process_and_thread(run, tmp
     assert sorted(notes(folder, "setup")) == sorted(lives)
     assert sorted(notes(folder, "teardown")) == sorted(lives)
     assert os.getpid() not in {pid for _, pid in lives}
-    joined = found.of_type(SlotJoined)
-    assert [event.again for event in joined] == [False] * len(joined)
+    joined = found.of_slots("joined")
     assert {pid for _, pid in lives} <= {event.pid for event in joined}
-    assert not found.of_type(SlotLost)
+    assert all(f": process {one.pid} on `{one.host}` hosts " in one.text for one in joined)
+    assert not found.of_slots("lost", "restarted")
+    for size in found.of_slots("sized"):
+        assert size.text.startswith(f"containers live in {size.slots} slots, ")
 
 
 @pytest.mark.parametrize("run", ["", pytest.param("spark", marks=SPARK)], indirect=True)
@@ -73,16 +75,22 @@ def test_killed_slots_cost_nothing_but_attempts(run):
 
     def kill_next(found, event):
         if event.window_id in {3, 20, 40}:
-            slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+            slots = {joined.slot: joined.pid for joined in found.of_slots("joined", "restarted")}
             killed.append(slots[len(killed) % len(slots)])
             kill(killed[-1])
 
     found = run(two_stages(Sum(), count=800), each=kill_next)
-    assert [event.pid for event in found.of_type(SlotLost)] == killed
-    assert len([event for event in found.of_type(SlotJoined) if event.again]) == 3
+    assert [event.pid for event in found.of_slots("lost")] == killed
+    assert len(found.of_slots("restarted")) == 3
+    assert {
+        one.text.partition(f": process {one.pid} on `{one.host}`")[0] for one in found.of_slots("lost")
+    } <= {
+        "slot 0 is lost",
+        "slot 1 is lost",
+    }
     for slot in range(2):
-        seen = [one for one in found.events if isinstance(one, SlotJoined | SlotLost) and one.slot == slot]
-        assert [type(one) for one in seen] == ([SlotJoined, SlotLost] * len(seen))[: len(seen)]
+        seen = [one.kind for one in found.of_slots("joined", "lost", "restarted") if one.slot == slot]
+        assert seen == ["joined", *["lost", "restarted"] * len(seen)][: len(seen)]
     assert found.ids == list(range(80))
     assert everything(found, "store") == everything(run_local(two_stages(Sum(), count=800)), "store")
 
@@ -90,10 +98,10 @@ def test_killed_slots_cost_nothing_but_attempts(run):
 def test_all_slots_killed_at_once_cost_one_attempt(run):
     def kill_all(found, event):
         if event.window_id == 5:
-            kill(*(joined.pid for joined in found.of_type(SlotJoined)[:2]))
+            kill(*(joined.pid for joined in found.of_slots("joined", "restarted")[:2]))
 
     found = run(two_stages(Sum(), recovery_attempts=1), each=kill_all)
-    assert len(found.of_type(SlotLost)) == 2
+    assert len(found.of_slots("lost")) == 2
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
 
 
@@ -101,10 +109,10 @@ def test_a_slot_that_is_lost_between_windows_is_back_before_the_next_one(run):
     stop = threading.Event()
 
     def kill_first(found, _event):
-        kill(found.of_type(SlotJoined)[0].pid)
+        kill(found.of_slots("joined", "restarted")[0].pid)
 
     def stop_once_it_is_back(_found, event):
-        if isinstance(event, SlotJoined) and event.again:
+        if isinstance(event, SlotEvent) and event.kind == "restarted":
             stop.set()
 
     found = run(sum_application(), window="600s", each=kill_first, seen=stop_once_it_is_back, stop=stop)
@@ -147,7 +155,7 @@ def test_an_operator_that_raises_runs_again_from_the_last_commit(run, tmp_path):
     assert found.retries[0].window_id == 5
     assert "cannot add 55" in found.retries[0].reason
     assert found.collected("store") == run_local(sum_application()).collected("store")
-    assert not found.of_type(SlotLost)
+    assert not found.of_slots("lost")
 
 
 def test_a_driver_that_fails_after_another_has_taken_over_says_so(run, tmp_path):
@@ -168,7 +176,7 @@ def test_a_slot_that_cannot_be_understood_is_not_said_to_have_been_killed(run):
     found = run(two_stages(BabblingSum()))
     assert "was given up: " in found.retries[0].reason
     assert "killed" not in found.retries[0].reason
-    assert len(found.of_type(SlotLost)) == 1
+    assert len(found.of_slots("lost")) == 1
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
 
 
@@ -191,7 +199,7 @@ def test_a_slot_that_cannot_make_its_containers_fails_the_application_with_the_r
         if event.window_id == 3:
             for plan in (tmp_path / "checkpoint" / "plans").iterdir():
                 plan.unlink()
-            kill(found.of_type(SlotJoined)[0].pid)
+            kill(found.of_slots("joined", "restarted")[0].pid)
 
     once = dict.fromkeys(["numbers.recovery_attempts", "store.recovery_attempts"], 1)
     app = two_stages(Sum(), recovery_attempts=1)
@@ -206,19 +214,21 @@ def test_the_containers_of_a_host_that_is_gone_for_good_go_on_in_the_slots_that_
     def lose(found, event):
         if event.window_id == 5:
             found.platform.lose(len(lost))
-            kill(*(joined.pid for joined in found.of_type(SlotJoined) if joined.slot in lost))
+            kill(*(joined.pid for joined in found.of_slots("joined", "restarted") if joined.slot in lost))
 
     found = run(two_stages(Sum()), places=3, each=lose)
-    assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(3 - len(lost), 3)]
+    slots = {1: "1 slot", 2: "2 slots"}[3 - len(lost)]
+    text = f"Spark has cores for {slots} only: all containers of 3 slots live there now"
+    assert [event.text for event in found.of_slots("reduced")] == [text]
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
-    assert not [event for event in found.of_type(SlotJoined) if event.again]
+    assert not found.of_slots("restarted")
 
 
 def test_a_run_without_any_host_says_so_and_ends(run):
     def lose(found, event):
         if event.window_id == 5:
             found.platform.lose(2)
-            kill(*(joined.pid for joined in found.of_type(SlotJoined)))
+            kill(*(joined.pid for joined in found.of_slots("joined", "restarted")))
 
     found, error = run(two_stages(Sum()), each=lose, expect=OperatorError)
     assert "no host has had a core for any slot" in error.failure.error
@@ -236,12 +246,12 @@ def test_a_core_that_sparks_own_jobs_need_is_given_back_by_a_slot(run, kills):
         if event.window_id == 5:
             found.platform.places -= 1
             if kills:  # its slot finds another core, the last one
-                kill(found.of_type(SlotJoined)[0].pid)
-        if found.of_type(SlotsReduced):
+                kill(found.of_slots("joined", "restarted")[0].pid)
+        if found.of_slots("reduced"):
             stop.set()
 
     found = run(two_stages(Sum(), count=10_000), places=3, each=lose, stop=stop, window="20ms")
-    assert [(event.slots, event.before) for event in found.of_type(SlotsReduced)] == [(2, 3)]
+    assert [event.slots for event in found.of_slots("reduced")] == [2]
     expected = run_local(two_stages(Sum(), count=10_000), windows=len(found.ids))
     assert everything(found, "store") == everything(expected, "store")
 
@@ -251,13 +261,19 @@ def test_slots_of_a_node_local_stream_are_asked_for_on_one_host_and_go_on_elsewh
     app = two_stages(Sum(), locality="NODE_LOCAL")
     found = run(app, places=5, hosts=("alpha", "beta"), full=full)
     near = [slot for slot, hosts in found.platform.jobs.asked if hosts == ("alpha",)]
-    misplaced = found.of_type(SlotMisplaced)
+    moved, misplaced = found.of_slots("moved"), found.of_slots("misplaced")
     if full:
-        assert len(misplaced) == 4 * 4
-        assert {event.slot for event in misplaced if event.host} == set(near)
+        assert len(moved) + len(misplaced) == 4 * 4
+        assert {event.slot for event in misplaced} == set(near)
+        assert {one.text for one in moved} == {
+            f"slot {slot} is asked for again: a locality or a rule needs it on `alpha`" for slot in near
+        }
+        assert (
+            "`: Spark did not start it on `alpha`, where a locality or a rule needs it" in misplaced[0].text
+        )
         assert len(near) == 4 * 4
     else:
-        assert not misplaced
+        assert not moved + misplaced
         assert len(near) == 4
     assert everything(found, "store") == everything(run_local(two_stages(Sum())), "store")
 
@@ -267,7 +283,7 @@ def test_a_run_that_is_stopped_while_a_slot_is_gone_ends(run):
 
     def kill_and_stop(found, event):
         if event.window_id == 3:
-            kill(found.of_type(SlotJoined)[0].pid)
+            kill(found.of_slots("joined", "restarted")[0].pid)
             stop.set()
 
     found = run(two_stages(Sum(), count=10_000), each=kill_and_stop, stop=stop)
@@ -312,7 +328,7 @@ def test_a_cluster_that_cancels_the_jobs_of_slots_costs_time_and_no_result(run, 
     lost, stop = [0], threading.Event()
 
     def each(found, event):
-        now = len(found.of_type(SlotLost))
+        now = len(found.of_slots("lost"))
         if now > lost[-1]:
             lost.append(now)
         if len(lost) > 3:

@@ -4,7 +4,6 @@ import os
 import signal
 
 from ridgeline.api.errors import OperatorError
-from ridgeline.measure.slot_events import SlotJoined
 from support.engine.fed_slots import Batch, UntilNext, fed_application, of_numbers
 from support.engine.slot_platform import run_in_processes
 
@@ -20,7 +19,7 @@ def test_a_slot_that_is_killed_while_it_is_fed(tmp_path):
     def kill(feed, task, _attempt):
         if task == 1 and len(killed) < 2:
             feed.processes[task, 0].join(0.2)
-            pids = {event.slot: event.pid for event in found[0].of_type(SlotJoined)}
+            pids = {event.slot: event.pid for event in found[0].of_slots("joined", "restarted")}
             killed.append(pids[len(killed) % 2])
             os.kill(killed[-1], signal.SIGKILL)
             (notes / f"{len(killed)}").touch()

@@ -12,7 +12,7 @@ import pytest
 from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.slot.messages import Reported
 from ridgeline.measure.events import StateWarning, WindowCommitted, WindowRetried
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotSpeculated
+from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import run_local
 from support.engine.applications import Sum
@@ -40,18 +40,18 @@ def stored(found):
 
 def pid_of(found, slot):
     """The process that is a slot now."""
-    return next(one.pid for one in reversed(found.of_type(SlotJoined)) if one.slot == slot)
+    return next(one.pid for one in reversed(found.of_slots("joined", "restarted")) if one.slot == slot)
 
 
 def spare(found):
     """The slot that hosts nothing now."""
-    return next((one.slot for one in reversed(found.of_type(SlotSpeculated))), 2)
+    return next((one.slot for one in reversed(found.of_slots("speculated"))), 2)
 
 
 def active(found):
     """The slots that host containers, as far as events say."""
-    slots = {event.slot for event in found.of_type(SlotJoined) if event.containers}
-    for event in found.of_type(SlotSpeculated):
+    slots = {event.slot for event in found.of_slots("joined", "restarted") if event.containers}
+    for event in found.of_slots("speculated"):
         slots = slots - {event.slot} | {event.spare}
     return sorted(slots)
 
@@ -81,7 +81,7 @@ class Stops:
 
 def late(found):
     """The slots whose place the spare took, with their processes; if the machine is busy, others too."""
-    return [(one.slot, one.pid) for one in found.of_type(SlotSpeculated)]
+    return [(one.slot, one.pid) for one in found.of_slots("speculated")]
 
 
 @pytest.mark.slow
@@ -91,9 +91,9 @@ def test_who_was_late_is_the_next_spare_and_its_operators_are_torn_down(run, tmp
     stops = Stops(30, 200, 370, 540)
     found = run(two_stages(NotedSum(folder=str(folder)), count=7_000), each=stops)
     assert set(stops.all) <= set(late(found))
-    hedges = found.of_type(SlotSpeculated)
+    hedges = found.of_slots("speculated")
     assert [one.spare for one in hedges] == [2, *(one.slot for one in hedges[:-1])]
-    assert len(found.of_type(SlotJoined)) == 3, "the same three processes all the time"
+    assert len(found.of_slots("joined", "restarted")) == 3, "the same three processes all the time"
     assert len(notes(folder, "setup")) > 2
     assert sorted(notes(folder, "teardown")) == sorted(notes(folder, "setup"))
     assert stored(found) == stored(run_local(two_stages(Sum(), count=7_000)))
@@ -109,7 +109,7 @@ def test_a_slot_that_is_killed_while_it_is_late_comes_back_as_the_spare(run):
 
     found = run(two_stages(Sum(), count=5_000), each=stop_and_kill)
     assert set(stops.all) <= set(late(found))
-    assert [one.pid for one in found.of_type(SlotLost)] == [stops.all[0][1]]
+    assert [one.pid for one in found.of_slots("lost")] == [stops.all[0][1]]
     assert stored(found) == stored(run_local(two_stages(Sum(), count=5_000)))
 
 
@@ -118,14 +118,14 @@ def test_a_slot_that_stays_away_is_replaced(run):
     back = []
 
     def seen(found, event):
-        if isinstance(event, SlotJoined) and event.again:
+        if isinstance(event, SlotEvent) and event.kind == "restarted":
             back.append(event.slot)
             found.run.stopping = True
 
     options = {"heartbeat_interval": "100ms", "heartbeat_timeout": "500ms"}
     found = run(two_stages(Sum(), count=10_000_000), each=stops, seen=seen, **options)
     assert back == [stops.all[0][0]]
-    assert [one.pid for one in found.of_type(SlotLost)] == [stops.all[0][1]]
+    assert [one.pid for one in found.of_slots("lost")] == [stops.all[0][1]]
     assert not [one for one in found.retries if "stuck" in one.reason]
 
 
@@ -136,7 +136,7 @@ def test_a_spare_that_is_killed_costs_nothing(run):
 
     found = run(two_stages(Sum(), count=2_000), each=kill_spare)
     assert all("was late with" in one.reason for one in found.retries)
-    assert len(found.of_type(SlotLost)) == 2
+    assert len(found.of_slots("lost")) == 2
     assert stored(found) == stored(run_local(two_stages(Sum(), count=2_000)))
 
 
@@ -150,10 +150,13 @@ def test_the_spare_takes_the_place_of_a_slot_that_is_killed(run):
             kill(killed[0])
 
     found = run(two_stages(Sum(), count=3_000), each=kill_one)
-    [lost] = found.of_type(SlotLost)
+    [lost] = found.of_slots("lost")
     assert [lost.pid] == killed
     after = found.events[found.events.index(lost) :]
-    back = next((event for event in after if isinstance(event, SlotJoined)), None)
+    back = next(
+        (event for event in after if isinstance(event, SlotEvent) and event.kind in {"joined", "restarted"}),
+        None,
+    )
     # Nothing begins again if no window was in flight at the kill.
     if (retried := next((one for one in after if isinstance(one, WindowRetried)), None)) and back:
         assert retried.at < back.at, "it began again before a new process was there"
@@ -177,7 +180,7 @@ def test_without_a_core_for_it_there_is_no_spare(run):
     warnings = [one.text for one in found.of_type(StateWarning) if one.text.startswith("`speculation`")]
     [warning] = warnings  # a busy machine may add others, such as one of a slow disk
     assert "has no effect: a spare slot needs a core more, and Spark has 1" in warning
-    assert len(found.of_type(SlotJoined)) == 1
+    assert len(found.of_slots("joined", "restarted")) == 1
     assert stored(found) == stored(run_local(two_stages(Sum())))
 
 
@@ -202,7 +205,7 @@ def test_windows_are_committed_while_a_slot_stands_still(spark_context, tmp_path
 
     def each(found, event):
         if event.window_id == 50:
-            slot = next(one for one in found.of_type(SlotJoined) if one.containers)
+            slot = next(one for one in found.of_slots("joined", "restarted") if one.containers)
             os.kill(slot.pid, signal.SIGSTOP)
             stopped.append(slot)
             go_on = threading.Timer(STOPPED_SECONDS, lambda: (os.kill(slot.pid, signal.SIGCONT), awake.set()))
@@ -221,11 +224,11 @@ def test_windows_are_committed_while_a_slot_stands_still(spark_context, tmp_path
         attributes={"speculation": "0.9"},
     )
     slot, first, *_ = stopped
-    hedge = found.of_type(SlotSpeculated)[0]
+    hedge = found.of_slots("speculated")[0]
     assert (hedge.slot, hedge.pid) == (slot.slot, slot.pid)
     meanwhile = [one for one in found.of_type(WindowCommitted) if 52 < one.window_id < first]
     assert len(meanwhile) > 50
-    assert not found.of_type(SlotLost)
+    assert not found.of_slots("lost")
     assert found.ids == list(range(len(found.ids)))
     expected = run_local(two_stages(Sum(), count=10 * len(found.ids))).collected("store")
     assert sorted(found.collected("store")) == sorted(expected)

@@ -35,8 +35,9 @@ from ridgeline.engine.slot.messages import (
     RunAttempt,
     Unreachable,
 )
-from ridgeline.measure import slot_events
 from ridgeline.measure.events import RunEvent, StateWarning
+from ridgeline.measure.slot_events import SlotEvent, SlotKind
+from ridgeline.measure.wording.units import plural
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import (
@@ -407,8 +408,15 @@ class SlotExecutor:
             return
         self._spare.speculation.swapped(late)
         member = self._slots.members[late.slot]
-        where = late.slot, self._slots.home[late.container], member.host, member.pid
-        self._observe(slot_events.SlotSpeculated(self._clock.wall(), *where, *late[2:]))
+        spare = self._slots.home[late.container]
+        text = (
+            f"slot {late.slot} (process {member.pid} on `{member.host}`) took {late.seconds * 1000:.0f} ms "
+            f"for window {late.window_id}, its past allows {late.limit_seconds * 1000:.0f} ms: "
+            f"slot {spare} runs it now"
+        )
+        where = late.slot, member.host, member.pid
+        now, window = self._clock.wall(), late.window_id
+        self._observe(SlotEvent(now, "speculated", text, *where, spare=spare, window_id=window))
 
     def _swap_with_spare(self, slot: int) -> bool:
         """Let the spare host what a slot does, if it can: all that is under way begins again."""
@@ -483,7 +491,9 @@ class SlotExecutor:
             self._platform.release(sum(before[slot] for slot in before.keys() - set(self._slots.active)))
             contents.place(needs_of(contents.plan, self._slots.placement, self._platform.given))
             self._spare.changed()
-            self._observe(slot_events.SlotsReduced(self._clock.wall(), places, len(before)))
+            text = f"Spark has cores for {plural(places, 'slot')} only: "
+            text += f"all containers of {len(before)} slots live there now"
+            self._observe(SlotEvent(self._clock.wall(), "reduced", text, slots=places))
             self._size()
             what = f"containers live in {places} of {len(before)} slots now"
             self._moved(f"{what}, since Spark has no more cores")
@@ -494,7 +504,17 @@ class SlotExecutor:
         active, most = self._slots.active, most_slots(self._contents.plan)
         vcores = max((self._contents.needs[slot].vcores for slot in active), default=1)
         self._spreading.size(len(active), min(most, self._platform.wanted(most * vcores) // vcores))
-        self._observe(slot_events.SlotsSized(self._clock.wall(), len(active), self._spreading.wanted, before))
+        slots, wanted = len(active), self._spreading.wanted
+        kind: SlotKind = "spread" if before else "sized"
+        if before:
+            text = f"containers are spread over {plural(slots, 'slot')} now ({before} before)"
+            text += f"; {wanted} are wanted" if slots < wanted else ", as many as wanted"
+        elif slots < wanted:
+            text = f"containers live in {plural(slots, 'slot')}, {wanted} are wanted: "
+            text += "more are started once Spark has cores"
+        else:
+            text = f"containers live in {plural(slots, 'slot')}, as many as wanted"
+        self._observe(SlotEvent(self._clock.wall(), kind, text, slots=slots, wanted=wanted))
 
     def _look_at_spread(self, group: SlotGroup, changing: SlotChanging) -> None:
         """Spread the containers over more slots once Spark has the cores, and the slots are ready."""

@@ -43,7 +43,7 @@ from ridgeline.engine.slot.messages import (
     encode_for_each,
 )
 from ridgeline.measure.events import RunEvent
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSilent
+from ridgeline.measure.slot_events import SlotEvent, SlotKind
 from ridgeline.stram.slots import (
     AskHosts,
     EmptySlot,
@@ -108,7 +108,7 @@ GroupEvent: TypeAlias = SlotCame | SlotGone | SlotMessage | SendAssignments | Gi
 class Reach:
     """Which hosts of slots can be reached.
 
-    `limit_seconds`: after so long a silent host is lost. `observe` gets `SlotSilent`.
+    `limit_seconds`: after so long a silent host is lost. `observe` gets what is said of them.
     """
 
     def __init__(self, limit_seconds: float, clock: Clock, observe: Callable[[RunEvent], None]) -> None:
@@ -158,8 +158,16 @@ class Reach:
         self._cut.pop(node, None)
 
     def _report(self, slot: int, member: Member, seconds: float, *, again: bool = False) -> None:
-        where = member.host, member.pid
-        self._observe(SlotSilent(self._clock.wall(), slot, *where, seconds, self._limit_seconds, again))
+        kind: SlotKind = "answers" if again else "silent"
+        text = f"slot {slot} (process {member.pid} on `{member.host}`) "
+        if again:
+            text += f"answers again after {seconds:.0f} s: nothing is lost, windows go on"
+        else:
+            text += (
+                f"has not answered for {seconds:.0f} s: the network is cut, or the host is gone or stands "
+                f"still; windows wait for it, and after {self._limit_seconds:g} s it is lost"
+            )
+        self._observe(SlotEvent(self._clock.wall(), kind, text, slot, member.host, member.pid))
 
 
 class SlotGroup:
@@ -375,9 +383,14 @@ class SlotGroup:
                     if hosts or slot not in self._delayed:  # else it is about to be started anyway
                         self._end_job(slot)
                     if hosts:
-                        self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts)))
+                        text = f"slot {slot} is asked for again: a locality or a rule needs it on "
+                        self._observe(SlotEvent(self._clock.wall(), "moved", text + _one_of(hosts), slot))
                 case Misplaced(slot, host, hosts):
-                    self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
+                    text = (
+                        f"slot {slot} stays on `{host}`: Spark did not start it on {_one_of(hosts)}, "
+                        "where a locality or a rule needs it; has that host a free core?"
+                    )
+                    self._observe(SlotEvent(self._clock.wall(), "misplaced", text, slot, host))
                 case GiveUpRule() | GiveUpSlot():
                     events.append(instruction)
                 case SendAssignments():
@@ -446,7 +459,10 @@ class SlotGroup:
             self.send(slot, SetLevels(dict(self._levels)))
         member = Member(joined.host, joined.pid, joined.address, node)
         again, hosted = self._slots.has_joined_before(slot), len(self._slots.placement[slot])
-        self._observe(SlotJoined(self._clock.wall(), slot, member.host, member.pid, hosted, again=again))
+        kind: SlotKind = "restarted" if again else "joined"
+        text = f"slot {slot} is there{' again' if again else ''}: process {member.pid} on `{member.host}`"
+        text += f" hosts {hosted} containers"
+        self._observe(SlotEvent(self._clock.wall(), kind, text, slot, member.host, member.pid, hosted))
         return [*events, SlotCame(member), *self.follow(self._slots.joined(slot, member))]
 
     def _end_job(self, slot: int) -> None:
@@ -486,7 +502,8 @@ class SlotGroup:
             return []
         self.reach.lost(slot, member, cut=cut)
         # Here, as who joins is: of a process that takes another's place the loss comes first.
-        self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
+        text = f"slot {slot} is lost: process {member.pid} on `{member.host}`: {reason}"
+        self._observe(SlotEvent(self._clock.wall(), "lost", text, slot, member.host, member.pid))
         return [SlotGone(slot, member, reason, ended)]
 
     def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
@@ -499,3 +516,7 @@ class SlotGroup:
             events += self._lost(ended.slot, reason or "Spark has ended its task", ended=True)
         now = self._clock.monotonic()
         return events + self.follow(self._slots.job_ended(ended.slot, reason, now))
+
+
+def _one_of(hosts: Iterable[str]) -> str:
+    return " or ".join(f"`{host}`" for host in hosts)
