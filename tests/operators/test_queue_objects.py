@@ -14,9 +14,8 @@ from ridgeline import RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import QueueInput, _queue_enumerator, _queue_log
-from ridgeline.operators._queue_files import Entry, Part
+from ridgeline.operators._queue_files import Entry, ObjectFolder, Part, folder_of
 from ridgeline.operators._queue_log import LogReader, LogWriter
-from ridgeline.operators._queue_objects import ObjectFolder, folder_of
 from ridgeline.testing import run_local
 from support import services
 from support.depth import deep

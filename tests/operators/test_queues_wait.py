@@ -26,10 +26,9 @@ from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import QueueInput, QueueOutput, _queue_enumerator, _queue_files
-from ridgeline.operators._queue_files import QueueFolder, ReaderPosition
+from ridgeline.operators import QueueInput, QueueOutput, _queue_enumerator, _queue_files, _queue_log
+from ridgeline.operators._queue_files import ObjectFolder, QueueFolder, ReaderPosition
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_objects import ObjectFolder
 from ridgeline.operators._queue_publisher import QueuePublisher, Written
 from ridgeline.testing import run_local
 from support.crash.disks import full, small_disk
@@ -76,6 +75,7 @@ class Steps:
         patch.setattr(os, "fsync", lambda _file: self("fsync"))
         for owner, name in (
             (_queue_files, "sync_folder"),
+            (_queue_log, "sync_folder"),
             (_queue_files, "sync_above"),
             (_queue_files, "replace_file"),
             (Path, "read_bytes"),
@@ -146,9 +146,9 @@ class Driver:
 
 def read(folder: QueueFolder, first: int = 0) -> list[int]:
     """The rows of a queue from an entry on."""
-    entries, segments = chain.from_iterable(iter(LogReader(folder, first).read, [])), folder.segment_reader()
+    entries = chain.from_iterable(iter(LogReader(folder, first).read, []))
     parts = [part for entry in entries for part in entry.parts]
-    batches = (batch for part in parts for batch in segments.read(part))
+    batches = (batch for part in parts for batch in folder.read(part))
     return [number for batch in batches for number in batch["n"].to_pylist()]
 
 

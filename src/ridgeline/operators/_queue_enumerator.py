@@ -19,9 +19,8 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import write_failure
-from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition, reader_name
+from ridgeline.operators._queue_files import Entry, LostError, ReaderPosition, folder_of, reader_name
 from ridgeline.operators._queue_log import BUNDLE_ENTRIES, LogReader
-from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
 
 if TYPE_CHECKING:

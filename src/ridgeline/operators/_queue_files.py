@@ -19,15 +19,18 @@ import os
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
+from pyarrow.fs import FileSelector
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.arrow_stream import arrow_stream
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import FULL, sync_above, sync_folder
+from ridgeline.api.support.files import FULL, is_local, local_path, resolve, sync_above, sync_folder
 from ridgeline.api.support.sealed import checked, checksum, seal, unseal
 from ridgeline.api.times import Mark
 from ridgeline.connect.window_output import safe_name
@@ -43,6 +46,12 @@ _COPIED_BYTES = 2**20
 _Result = TypeVar("_Result")
 SEGMENT_BYTES = 64 * 2**20
 """A segment is not appended to once it has so many."""
+_PIECE = 256 * 1024
+"""One large `pwrite` to new pages of ext4 takes five times as long as pieces of so many bytes."""
+_AT_ONCE = 8
+"""Requests of a store that are under way at the same time."""
+_TRIES = 20
+_TRY_SECONDS = 0.05
 
 
 class Part(NamedTuple):
@@ -141,14 +150,17 @@ class QueueFolder:
         self.log = self.root / "log"
         self.segments = self.root / "segments"
         self.readers = self.root / "readers"
+        self._mapped: tuple[str, pa.MemoryMappedFile | None] = "", None
+        """The segment that was read last, and its file."""
 
     @property
     def lasting(self) -> str:
         """The path of a file that is always there; "" where no mount can go."""
-        return f"{self.path}/queue.json"
+        return "" if self.is_remote else f"{self.path}/queue.json"
 
     def close(self, *, wait: bool = False) -> None:
-        """Let go of threads. `wait`: for what they have begun. It may be used again."""
+        """Let go of files and threads. `wait`: for what they have begun. It may be used again."""
+        self._mapped = "", None
 
     def make(self) -> None:
         """Make the folders; their names outlive a power cut. Raises OSError."""
@@ -171,8 +183,14 @@ class QueueFolder:
             return None
 
     def settled(self, name: str) -> bytes | None:
-        """As `get`, of one that is replaced now and then."""
-        return self.get(name)
+        """As `get`, of one that is replaced now and then: on HDFS it is empty for a moment."""
+        data = self.get(name)
+        for _ in range(_TRIES):
+            if data is None or data.endswith(b"\n"):
+                break
+            SystemClock().wait(_TRY_SECONDS)
+            data = self.get(name)
+        return data
 
     def put(self, name: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
         """Write a file as a whole. `sync`: it outlives a power cut. Raises OSError."""
@@ -185,13 +203,13 @@ class QueueFolder:
         """The sorted names in a folder; none if it is not there. Raises OSError."""
         return sorted(path.name for path in (self.root / folder).glob("*"))
 
-    def each(self, do: Callable[[str], _Result], names: Iterable[str]) -> list[_Result]:
-        """Do something with each of these files. Raises OSError."""
-        return list(map(do, names))
+    def each(self, do: Callable[[str], _Result], names: Iterable[str]) -> Iterator[_Result]:
+        """Do something with each of these files, as one asks for the results. Raises OSError."""
+        return map(do, names)
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files; those that are not there are passed over. Raises OSError."""
-        self.each(self._remove, names)
+        list(self.each(self._remove, names))
 
     def _remove(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
@@ -251,17 +269,35 @@ class QueueFolder:
         """Remove files that nobody needs any more. Raises OSError."""
         self.remove(names)
 
-    def check_log(self) -> None:
-        """Raise OSError if the log is not there: its mount may be gone."""
-        sync_folder(str(self.log))
-
     def segment_writer(self, partition: int) -> SegmentWriter:
         """Writes the rows of a partition."""
         return SegmentWriter(self, partition)
 
-    def segment_reader(self) -> SegmentReader:
-        """Reads rows."""
-        return SegmentReader(self)
+    def expect(self, parts: Sequence[Part]) -> None:
+        """The rows of these are read next, in this order."""
+
+    def read(self, part: Part) -> list[pa.RecordBatch]:
+        """The batches of a part. Raises RidgelineError if it is damaged, OSError."""
+        data = self._piece(part)
+        if zlib.crc32(data) != part.crc32:
+            what = f"the checksum of {part.size} bytes at {part.offset} is another one"
+            raise damaged(self.name(f"segments/{part.segment}"), what)
+        return list(pa.ipc.open_stream(data))
+
+    def _piece(self, part: Part) -> Any:
+        """The bytes of a part, mapped from the file. Raises as `read`."""
+        path, end = self.segments / part.segment, part.offset + part.size
+        name, file = self._mapped
+        if file is None or name != part.segment or file.size() < end:
+            try:
+                file = pa.memory_map(str(path))
+            except FileNotFoundError as error:
+                raise damaged(path, "it is missing") if self.description else error from None
+            if file.size() < end:
+                raise damaged(path, f"it has {file.size()} bytes, {end} are named")
+            self._mapped = part.segment, file
+        file.seek(part.offset)
+        return file.read_buffer(part.size)
 
 
 def sealed(name: str, content: Mapping[str, Any]) -> bytes:
@@ -323,19 +359,13 @@ def damaged(path: Path | str, what: str) -> RidgelineError:
 
 
 class _SegmentStream(io.RawIOBase):
-    """Writes to a place in a file, in pieces that are neither small nor large, and sums them up.
-
-    One large `pwrite` to new pages of ext4 takes five times as long as pieces of 256 KiB.
-    """
-
-    _PIECE = 256 * 1024
+    """Writes to a place in a file, in pieces, and sums them up."""
 
     def __init__(self, file: int, offset: int) -> None:
         super().__init__()
         self._file = file
-        self._small = bytearray()
         self.end = offset
-        """Where the bytes end that were passed on to the file."""
+        """Where the bytes end that were written."""
         self.crc32 = 0
 
     def writable(self) -> bool:
@@ -343,28 +373,11 @@ class _SegmentStream(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Write all bytes. Raises OSError."""
-        piece = memoryview(data).cast("B")
-        if len(self._small) + len(piece) > self._PIECE:
-            self.flush()
-        if len(piece) > self._PIECE:
-            self.put(piece)
-        else:
-            self._small += piece
-        return len(piece)
-
-    def flush(self) -> None:
-        """Pass on what was kept back. Raises OSError."""
-        small, self._small = self._small, bytearray()
-        self.put(memoryview(small))
-
-    def put(self, left: memoryview) -> None:
-        """Write bytes at the end. Raises OSError."""
-        self.crc32 = zlib.crc32(left, self.crc32)
-        while left:
-            written = os.pwrite(self._file, left[: self._PIECE], self.end)
-            self.end += written
-            left = left[written:]
+        """Write a piece of the bytes; returns how many those are. Raises OSError."""
+        written = os.pwrite(self._file, memoryview(data)[:_PIECE], self.end)
+        self.crc32 = zlib.crc32(memoryview(data)[:written], self.crc32)
+        self.end += written
+        return written
 
 
 class SegmentWriter:
@@ -405,29 +418,25 @@ class SegmentWriter:
         After an error it may be called again.
         """
         try:
-            return self._write(batches)
+            file = self._open()
+            offset = self._size
+            stream = _SegmentStream(file, offset)  # at `offset`: what a failed write has left is written over
+            with io.BufferedWriter(stream, _PIECE) as out:
+                if sum(batch.nbytes for batch in batches) < _COPIED_BYTES:
+                    out.write(arrow_stream(batches))
+                else:
+                    with pa.ipc.new_stream(pa.PythonFile(out, "w"), batches[0].schema) as rows:
+                        for batch in batches:
+                            rows.write_batch(batch)
+            os.fdatasync(file)
         except OSError as error:
             if error.errno not in FULL:  # the file may be of a server that is gone: another one is made
                 with contextlib.suppress(OSError):
                     self.close()
             raise
-
-    def _write(self, batches: Sequence[pa.RecordBatch]) -> Part:
-        """Write at the end of what was written before. Called by `write`."""
-        file = self._open()
-        offset = self._size
-        sink = _SegmentStream(file, offset)  # at `offset`: what a failed write has left is written over
-        if sum(batch.nbytes for batch in batches) < _COPIED_BYTES:
-            sink.put(memoryview(arrow_stream(batches)))
-        else:
-            with pa.PythonFile(sink, "w") as out, pa.ipc.new_stream(out, batches[0].schema) as stream:
-                for batch in batches:
-                    stream.write_batch(batch)
-            sink.flush()
-        os.fdatasync(file)
-        self._size = sink.end
-        rows = sum(batch.num_rows for batch in batches)
-        return Part(self._partition, self._name, offset, sink.end - offset, rows, sink.crc32)
+        self._size = stream.end
+        count = sum(batch.num_rows for batch in batches)
+        return Part(self._partition, self._name, offset, stream.end - offset, count, stream.crc32)
 
     def close(self) -> None:
         """Close the file; the next window begins another one."""
@@ -436,45 +445,128 @@ class SegmentWriter:
             os.close(file)
 
 
-class SegmentReader:
-    """Reads rows from segments; keeps the last files open."""
+class ObjectFolder(QueueFolder):
+    """Where a queue's files lie on an object store or HDFS, where nothing is appended to.
 
-    _MOST = 16
+    A segment has the rows of one partition in one window.
+    """
 
-    def __init__(self, folder: QueueFolder) -> None:
-        self._folder = folder
-        self._files: dict[str, pa.MemoryMappedFile] = {}
+    look_seconds = 0.25
+    readers_look_seconds = 2.0
+    is_remote = True
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._files, self._base = resolve(path)
+        self._pool: ThreadPoolExecutor | None = None
+        self._coming: dict[Part, Future[bytes | None]] = {}
+
+    @property
+    def pool(self) -> ThreadPoolExecutor:
+        """Threads for requests that need not wait for each other."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_AT_ONCE, "ridgeline-queue")
+        return self._pool
+
+    def close(self, *, wait: bool = False) -> None:
+        """Let go of threads. `wait`: for what they have begun. It may be used again."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=wait)
+
+    def name(self, name: str) -> str:
+        """The object of this name, for people."""
+        return f"{self.path.partition('?')[0].rstrip('/')}/{name}"
+
+    def get(self, name: str) -> bytes | None:
+        """A whole object; None if there is none. Raises OSError."""
+        try:
+            with self._files.open_input_stream(f"{self._base}/{name}") as stream:
+                data: bytes = stream.read()
+        except FileNotFoundError:
+            return None
+        return data
+
+    def put(self, name: str, data: bytes | pa.Buffer, *, sync: bool = False) -> None:
+        """Write an object. Raises OSError."""
+        with self._files.open_output_stream(f"{self._base}/{name}") as out:
+            out.write(data)
+
+    def create(self, names: Sequence[str], contents: Sequence[bytes], *, sync: bool = False) -> None:
+        """Write objects of which no other content can be, so that no reader sees half of one."""
+        list(self.pool.map(self._create, names, contents))
+
+    def _create(self, name: str, data: bytes) -> None:
+        """Write one of them: on S3 it appears as a whole, elsewhere it is moved to its name."""
+        if self._files.type_name == "s3":
+            self.put(name, data)
+            return
+        beside = f"{uuid.uuid4().hex}.tmp"
+        self.put(beside, data)
+        try:
+            self._files.move(f"{self._base}/{beside}", f"{self._base}/{name}")
+        except OSError:
+            if self.get(name) is None:
+                raise
+            self._remove(beside)  # another driver has written the same
+
+    def names(self, folder: str) -> list[str]:
+        """The sorted names of the objects in a folder. Raises OSError."""
+        found = self._files.get_file_info(FileSelector(f"{self._base}/{folder}", allow_not_found=True))
+        return sorted(info.base_name for info in found if info.is_file)
+
+    def each(self, do: Callable[[str], _Result], names: Iterable[str]) -> Iterator[_Result]:
+        """Do something with several objects at the same time. Raises OSError."""
+        return self.pool.map(do, names)
+
+    def remove_later(self, names: Iterable[str]) -> None:
+        """Remove objects in a thread. The next driver removes those that an error has left."""
+        self.pool.submit(self._remove_each, list(names))
+
+    def _remove_each(self, names: Sequence[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError):
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._files.delete_file(f"{self._base}/{name}")
+
+    def make(self) -> None:
+        """Make the folders, where the file system has any. Raises OSError."""
+        for folder in ("log", "segments", "readers"):
+            self._files.create_dir(f"{self._base}/{folder}", recursive=True)
+
+    def segment_writer(self, partition: int) -> SegmentWriter:
+        """Writes the rows of a partition."""
+        return ObjectSegmentWriter(self, partition)
 
     def expect(self, parts: Sequence[Part]) -> None:
-        """These are read next, in this order."""
+        """Begin to get them all."""
+        self._coming = {part: self.pool.submit(self.get, f"segments/{part.segment}") for part in parts}
 
-    def read(self, part: Part) -> list[pa.RecordBatch]:
-        """The batches of a part. Raises RidgelineError if it is damaged, OSError."""
-        data = self._data(part)
-        if zlib.crc32(data) != part.crc32:
-            what = f"the checksum of {part.size} bytes at {part.offset} is another one"
-            raise damaged(self._folder.name(f"segments/{part.segment}"), what)
-        return list(pa.ipc.open_stream(data))
+    def _piece(self, part: Part) -> Any:
+        """The bytes of a part; one that could not be got is asked for again. Raises as `read`."""
+        name = f"segments/{part.segment}"
+        coming = self._coming.pop(part, None)
+        data = self.get(name) if coming is None else coming.result()
+        if data is None or len(data) != part.size:
+            found = "it is missing" if data is None else f"it has {len(data)} bytes"
+            raise damaged(self.name(name), f"{found}, {part.size} are named")
+        return data
 
-    def _data(self, part: Part) -> Any:
-        """The bytes of a part, mapped from the file. Raises as `read`."""
-        path = self._folder.segments / part.segment
-        file = self._files.pop(part.segment, None)
-        if file is None or file.size() < part.offset + part.size:
-            try:
-                file = pa.memory_map(str(path))
-            except FileNotFoundError as error:
-                raise damaged(path, "it is missing") if self._folder.description else error from None
-            if file.size() < part.offset + part.size:
-                raise damaged(path, f"it has {file.size()} bytes, {part.offset + part.size} are named")
-        self._files[part.segment] = file
-        while len(self._files) > self._MOST:
-            self._files.pop(next(iter(self._files))).close()
-        file.seek(part.offset)
-        return file.read_buffer(part.size)
 
-    def close(self) -> None:
-        """Close all files."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
+class ObjectSegmentWriter(SegmentWriter):
+    """Writes the rows of each window as an object. For one partition."""
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> Part:
+        """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError."""
+        data = arrow_stream(batches)
+        name = f"p{self._partition}-{uuid.uuid4().hex}.segment"
+        self._folder.put(f"segments/{name}", data)
+        return Part(self._partition, name, 0, data.size, sum(map(len, batches)), zlib.crc32(data))
+
+
+def folder_of(path: str) -> QueueFolder:
+    """The folder of a queue, on a disk or elsewhere. Raises RidgelineError if it cannot be reached."""
+    return QueueFolder(local_path(path)) if is_local(path) else ObjectFolder(path)

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.files import sync_folder
 from ridgeline.api.times import Mark
 from ridgeline.operators._queue_files import BUNDLE, ENTRY, LOG_FILE, Entry, LostError, QueueFolder
 
@@ -223,7 +224,8 @@ class LogWriter:
         Not those to which a partition may still append: they stay until it has another one. After an error it
         may be called again.
         """
-        self._folder.check_log()  # nothing is passed over since a mount is gone
+        if not self._folder.is_remote:
+            sync_folder(str(self._folder.log))  # raises if a mount is gone: nothing is passed over then
         end = self.files[first].next
         found = filter(None, map(LOG_FILE.fullmatch, self._folder.names("log")))
         before = {f"log/{one[0]}" for one in found if int(one[1]) < end}  # also what an error has left

@@ -25,9 +25,8 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, explaining, publish_failure
-from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition, reader_of
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition, folder_of, reader_of
 from ridgeline.operators._queue_log import LogWriter
-from ridgeline.operators._queue_objects import folder_of
 
 if TYPE_CHECKING:
     from ridgeline.operators.queue_output import QueueOutput

@@ -25,9 +25,8 @@ from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import AtPath, absolute
 from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator
-from ridgeline.operators._queue_files import Entry, Part, QueueFolder
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder, folder_of
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, divided_times
 
 T = TypeVar("T", default=Any)
@@ -41,7 +40,6 @@ class _Place:
         self.folder = folder
         self.trust = trust
         self._log = LogReader(folder, 0)
-        self.segments = folder.segment_reader()
         self.logs: set[str] = set()
         """The files from which the last entries were read."""
         self.attempt: tuple[int, str] | None = None
@@ -169,7 +167,6 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
 
     def teardown(self) -> None:
         """Close the files."""
-        self._place.segments.close()
         self._place.folder.close()
 
     def emit_tuples(self) -> None:
@@ -197,9 +194,9 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
                     wanted[part] = part.rows * begin // entry.rows, part.rows * stop // entry.rows
         self._pass_on_controls(controls)
         parts = [part for part, (begin, stop) in wanted.items() if begin < stop]
-        self._place.segments.expect(parts)
+        self._place.folder.expect(parts)
         for part in parts:
-            batches = self._waiting(partial(self._place.segments.read, part))
+            batches = self._waiting(partial(self._place.folder.read, part))
             begin, stop = wanted[part]
             for batch in pa.Table.from_batches(batches).slice(begin, stop - begin).to_batches():
                 self._emit(batch, part)

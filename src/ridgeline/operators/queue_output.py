@@ -15,7 +15,7 @@ from ridgeline.api.ports import InputPort
 from ridgeline.api.support.duration import Duration
 from ridgeline.connect.datasets import AtPath
 from ridgeline.connect.window_output import WindowOutput
-from ridgeline.operators._queue_objects import folder_of
+from ridgeline.operators._queue_files import folder_of
 from ridgeline.operators._queue_publisher import QueuePublisher, Written
 from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, plain_schema, united, with_times
 

@@ -32,7 +32,7 @@ from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.plan.region import IDS
 from ridgeline.regions import sums
 from ridgeline.regions.paths import joined_path
-from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, queue_path, waiting
+from ridgeline.regions.queues import GROWS, QueueLog, QueueMeter, queue_of, waiting
 from ridgeline.regions.region_run import RegionRun, failure_of, state_of
 from ridgeline.regions.verdict import States, because, joined_progress
 from ridgeline.regions.view import RegionView
@@ -216,14 +216,12 @@ class JoinedWatch(Watch):
         self.views = tuple(map(RegionView, regions))
         self._over: set[str] = set()
         by_name = {region.name: region for region in regions}
-        logs: dict[str, QueueLog | None] = {}
+        logs: dict[str, QueueLog] = {}
         self.meters: list[QueueMeter] = []
         for edge in dict.fromkeys(chain.from_iterable(region.region.reads for region in regions)):
             writer, reader = by_name[edge.writer_region], by_name[edge.reader_region]
             if edge.writer not in logs:
-                path = queue_path(edge, writer)
-                readers = [one.reader for one in writer.region.writes if one.writer == edge.writer]
-                logs[edge.writer] = QueueLog(path, readers) if path else None
+                logs[edge.writer] = QueueLog(str(queue_of(edge, writer).path))
             self.meters.append(QueueMeter(edge, writer, reader, logs[edge.writer]))
 
     def replay(self, events: Mapping[str, Iterable[RunEvent]]) -> None:
@@ -234,8 +232,7 @@ class JoinedWatch(Watch):
         for meter in self.meters:
             for event in events[meter.edge.reader_region]:
                 meter.observe(event)
-            if meter.log is not None:
-                meter.log.read()
+            meter.log.read()
 
     # Regions ------------------------------------------------------------------------------------------------
 

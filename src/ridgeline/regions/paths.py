@@ -111,7 +111,7 @@ def _wait(view: RegionView, path: CriticalPathAnswer, meters: Sequence[QueueMete
 def _of(meter: QueueMeter, window_id: int) -> tuple[int, int, float] | None:
     """The window, that of the writer which it read first, and how long that had waited, in milliseconds."""
     read, log = meter.window(window_id), meter.log
-    if read is None or log is None or read.rows <= read.before:
+    if read is None or read.rows <= read.before:
         return None
     with log.lock:
         log.read()

@@ -20,13 +20,12 @@ from ridgeline.engine.driver.checkpoint.run_description import (
     write_regions,
 )
 from ridgeline.engine.files.storage import DriverStorage
-from ridgeline.operators._queue_files import reader_name
-from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._queue_pair import is_read_by_all, queue_reader, queue_writer
+from ridgeline.operators._queue_files import folder_of, reader_name
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import QueueEdge, Region, renamed
 from ridgeline.plan.regional import QueueEnds, RegionPlans
+from ridgeline.regions.queues import is_read_by_all, queue_reader, queue_writer
 
 
 @dataclass(frozen=True, slots=True)

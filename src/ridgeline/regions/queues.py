@@ -1,4 +1,4 @@
-"""The queues between regions: how much waits in each, how old it is, and when there is no room left."""
+"""The queues between regions: their ends, how much waits in each, how old it is, when no room is left."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import math
 import threading
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.masking import mask_text
 from ridgeline.measure.answers.regions import WaitingAnswer
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
-from ridgeline.operators._queue_files import LostError, reader_name
+from ridgeline.operators._queue_files import LostError, QueueFolder, folder_of, reader_name
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_objects import folder_of
+from ridgeline.operators.queue_input import QueueInput
+from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.plan.region import QueueEdge
 from ridgeline.regions.region_run import RegionRun
 
@@ -26,12 +28,43 @@ _log = logging.getLogger(__name__)
 _CLOCK = SystemClock()
 RATE_SECONDS = 10.0
 """Rates are over so long."""
-_KEPT = 4096
-"""Entries that stay though all readers have read them: critical paths name them."""
 _MOST_KEPT = 1_000_000
 _WINDOWS = 1000
 GROWS = 0.05
 """The share of what is written that must stay unread for a backlog to grow."""
+
+
+def queue_writer(path: str, keep: float | str, readers: Sequence[str], application: str) -> QueueOutput:
+    """The writer of a queue that these operators of the application read, each in a run of its own.
+
+    Rows wait for each of them, also for one that has not started yet.
+    """
+    names = tuple(reader_name(application, reader) for reader in readers)
+    return QueueOutput(path=path, keep=keep, readers=names)
+
+
+def queue_reader(path: str, schema: Schema) -> QueueInput[object]:
+    """A reader that waits for its queue until the writer has made it."""
+    return QueueInput(path=path, schema=schema.type, when_missing="wait")
+
+
+def is_read(path: str, application: str, reader: str) -> bool:
+    """Whether an operator has committed all that is in a queue. Raises OSError."""
+    folder = folder_of(path)
+    positions = [folder.registered(one).next for one in folder.runs_of(reader_name(application, reader))]
+    return not _holds_rows(folder, max(positions, default=None))
+
+
+def is_read_by_all(path: str) -> bool:
+    """Whether all operators that have registered have committed all that is in a queue. Raises OSError."""
+    folder = folder_of(path)
+    positions = [folder.registered(one).next for one in folder.readers_known()]
+    return not _holds_rows(folder, min(positions, default=None))
+
+
+def _holds_rows(folder: QueueFolder, position: int | None) -> bool:
+    """Whether there is anything from a position on; None: from the first entry on."""
+    return bool(folder.logs()) if position is None else bool(LogReader(folder, position).read(1))
 
 
 class Place(NamedTuple):
@@ -45,15 +78,13 @@ class Place(NamedTuple):
 class QueueLog:
     """Follows the log of a queue: when its entries were written, and how large they are.
 
-    It reads what was appended since the last question, and keeps at most a million entries. `lock` is to be
+    It reads what was appended since the last question, and keeps the last million entries. `lock` is to be
     held from `read` to the last question about what was read.
     """
 
-    def __init__(self, path: str, readers: Collection[str]) -> None:
-        """`readers`: the operators that read it."""
+    def __init__(self, path: str) -> None:
         self.folder = folder_of(path)
         self.lock = threading.RLock()
-        self._read_by: dict[str, int] = dict.fromkeys(readers, 0)
         self._reader: LogReader | None = None
         self._looked = -math.inf
         self._failing = False
@@ -103,26 +134,16 @@ class QueueLog:
                     self._sizes.append(size)
         except LostError as lost:
             self._begin(lost.first)
-        self._forget(len(self._times) - _MOST_KEPT)
+        if len(self._times) > _MOST_KEPT:
+            count = len(self._times) // 4
+            self._before = self._totals[count - 1], self._sizes[count - 1]
+            self.first += count
+            for values in (self._times, self._windows, self._totals, self._sizes):
+                del values[:count]
 
     def _begin(self, first: int) -> None:
         self._reader = LogReader(self.folder, first)
         self._clear(first)
-
-    def passed(self, reader: str, position: int) -> None:
-        """A reader has read the entries before this one; those that all have read need not be kept."""
-        self._read_by[reader] = position
-        count = min(min(self._read_by.values()) - self.first, len(self._times)) - _KEPT
-        if count >= _KEPT:
-            self._forget(count)
-
-    def _forget(self, count: int) -> None:
-        if count <= 0:
-            return
-        self._before = self._totals[count - 1], self._sizes[count - 1]
-        self.first += count
-        for values in (self._times, self._windows, self._totals, self._sizes):
-            del values[:count]
 
     @property
     def end(self) -> int:
@@ -169,17 +190,14 @@ class ReadWindow(NamedTuple):
 class QueueMeter:
     """One reader of a queue: how far it is, by its committed windows and by what it has registered."""
 
-    def __init__(self, edge: QueueEdge, writer: RegionRun, reader: RegionRun, log: QueueLog | None) -> None:
+    def __init__(self, edge: QueueEdge, writer: RegionRun, reader: RegionRun, log: QueueLog) -> None:
         self.edge = edge
         self.writer = writer
         self.reader = reader
         self.log = log
-        """None: the writer is no durable queue on a disk."""
-        operator: Any = writer.plan.logical.operator(edge.writer).operator
-        keep = getattr(operator, "keep", None)
-        self.keep_seconds: float | None = None if keep is None else parse_duration(keep)
-        self.keep_bytes: int | None = getattr(operator, "keep_bytes", None)
-        self._path = queue_path(edge, writer)
+        output = queue_of(edge, writer)
+        self.keep_seconds, self.keep_bytes = parse_duration(output.keep), output.keep_bytes
+        self._path = str(output.path)
         self._name = reader_name(reader.plan.logical.application, edge.reader)
         self._lock = threading.Lock()
         self._partitions: dict[int, int] = {}
@@ -235,14 +253,12 @@ class QueueMeter:
     def position(self) -> int:
         """The first entry that the reader has not committed."""
         log = self.log
-        if log is None:
-            return 0
         return max(log.first, log.position_of(self._rows) if self._rows else 0, self._registered())
 
     def _registered(self) -> int:
         """The position that the reader has written into the queue's folder; 0 without."""
         log, now = self.log, _CLOCK.monotonic()
-        if log is None or now - self._looked < log.folder.readers_look_seconds:
+        if now - self._looked < log.folder.readers_look_seconds:
             return self._position
         self._looked = now
         try:
@@ -253,32 +269,31 @@ class QueueMeter:
         return self._position
 
 
-def queue_path(edge: QueueEdge, writer: RegionRun) -> str:
-    """The folder of a queue; empty if its writer has none."""
-    return str(getattr(writer.plan.logical.operator(edge.writer).operator, "path", ""))
+def queue_of(edge: QueueEdge, writer: RegionRun) -> QueueOutput:
+    """The writer of a queue."""
+    output = writer.plan.logical.operator(edge.writer).operator
+    assert isinstance(output, QueueOutput)  # noqa: S101  regions are planned so
+    return output
 
 
 def waiting(meter: QueueMeter, now: float) -> WaitingAnswer:
     """The backlog of a reader, and when the queue will have no room at the present rates."""
-    log, tuples, size, oldest, written, bytes_written = meter.log, 0, 0, None, 0.0, 0.0
-    if log is not None:
-        with log.lock:
-            log.read()
-            position = meter.position()
-            log.passed(meter.edge.reader, position)
-            (before, bytes_before), (total, whole) = log.sums(position), log.sums(log.end)
-            tuples, size = max(0, total - before), max(0, whole - bytes_before)
-            oldest = log.entry(max(position, log.position_of(before))) if tuples else None
-            if meter.writer.state == "RUNNING":
-                written, bytes_written = log.rates(now)
+    log, written, bytes_written = meter.log, 0.0, 0.0
+    with log.lock:
+        log.read()
+        position = meter.position()
+        (before, bytes_before), (total, whole) = log.sums(position), log.sums(log.end)
+        tuples, size = max(0, total - before), max(0, whole - bytes_before)
+        oldest = log.entry(max(position, log.position_of(before))) if tuples else None
+        if meter.writer.state == "RUNNING":
+            written, bytes_written = log.rates(now)
     seconds = 0.0 if oldest is None else max(0.0, now - oldest.time)
-    read, full = (0.0, False) if log is None else (meter.read_per_second(now), meter.is_full)
+    read, full = meter.read_per_second(now), meter.is_full
     share = 1.0 - read / written if written > 0 else 0.0
     ends = [0.0] if full else []
     if tuples and not full and share > GROWS:
-        if meter.keep_seconds is not None:
-            ends.append(max(0.0, meter.keep_seconds - seconds) / share)
-        if meter.keep_bytes is not None and bytes_written > 0:
+        ends.append(max(0.0, meter.keep_seconds - seconds) / share)
+        if bytes_written > 0:
             ends.append(max(0.0, meter.keep_bytes - size) / (bytes_written * share))
     return {
         "backlogRecords": tuples,

@@ -16,7 +16,6 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.driver.run.run import IDLE_SECONDS
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
-from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_changes import region_of
@@ -30,6 +29,7 @@ from ridgeline.regions.planning import (
     read_kept,
     refuse_lost,
 )
+from ridgeline.regions.queues import is_read
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.testing.local_run import LocalRun
 

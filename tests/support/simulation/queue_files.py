@@ -342,6 +342,7 @@ def queue_patches(roll_entries: int, segment_bytes: int) -> Iterator[tuple[Any, 
     yield _queue_files, "os", system
     yield _queue_files, "pa", _Arrow()
     yield _queue_files, "sync_folder", _sync_folder
+    yield _queue_log, "sync_folder", _sync_folder
     yield _queue_files, "sync_above", _sync_above
     yield _queue_files, "SegmentWriter", _SegmentWriter
     yield _queue_files, "uuid", SimpleNamespace(uuid4=_uuid)

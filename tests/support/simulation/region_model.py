@@ -19,13 +19,13 @@ from ridgeline import (
     Publisher,
 )
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.operators._queue_pair import queue_reader, queue_writer
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.regional import QueueEnds, RegionPlans
+from ridgeline.regions.queues import queue_reader, queue_writer
 from support.simulation.model import Emitting, Published
 from support.simulation.queue_files import FOLDER
 

@@ -18,11 +18,11 @@ from ridgeline.api.errors import OperatorError
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.run.changes import APPLIED, REFUSED, Asked
 from ridgeline.engine.state import state_files
-from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.edits import Edit, Repartition
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion
+from ridgeline.regions.queues import is_read
 from ridgeline.stram.changes import EditPlan
 from support.simulation.changing import CHANGE
 from support.simulation.disk import Disk

@@ -28,7 +28,6 @@ from ridgeline.engine.spark.cores import hold_cores
 from ridgeline.engine.spark.shared_context import give_back
 from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.watch import Subscriber, Watch
-from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_run import AnyRun, JoinedRun
 from ridgeline.regions.joined_watch import JoinedWatch
@@ -41,6 +40,7 @@ from ridgeline.regions.planning import (
     read_kept,
     refuse_lost,
 )
+from ridgeline.regions.queues import is_read
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.measured import Host, MeasuredRun, Started, say_unread
 from ridgeline.service.options import ServiceOptions
