@@ -195,80 +195,12 @@ class OutputFiles:
 
 
 class MemoryFiles(OutputFiles):
-    """The files of a checkpoint that is kept in this process, and ends with it. Rows are kept as they are."""
+    """The files of a checkpoint that is kept in this process, and ends with it: those of all its runs."""
 
-    _all: ClassVar[dict[str, Any]] = {}
+    _all: ClassVar[Any] = pyarrow.fs._MockFileSystem()  # noqa: SLF001  Arrow's one in memory has no other name
 
     def __init__(self, uri: str) -> None:
-        self.root = uri
-
-    @contextlib.contextmanager
-    def writing(self, path: str) -> Iterator[SummedStream]:
-        """Create a file."""
-        out = io.BytesIO()
-        yield SummedStream(out, path.rpartition("/")[2])
-        self._all[path] = out.getvalue()
-
-    def write_rows(self, path: str, rows: pa.Table) -> None:
-        """Create a file of rows."""
-        self._all[path] = rows
-
-    def read_rows(self, path: str) -> pa.Table:
-        """The rows that `write_rows` has written."""
-        return self._all[path]
-
-    def read(self, path: str) -> pa.Buffer:
-        """A whole file."""
-        if path not in self._all:
-            raise FileNotFoundError(path)
-        return pa.py_buffer(self._all[path])
-
-    def move(self, source: str, target: str) -> None:
-        """Rename a file."""
-        self._all[target] = self._all.pop(source)
-
-    def delete(self, path: str) -> None:
-        """Delete a file, if it exists."""
-        self._all.pop(path, None)
-
-    def remove_folder(self, path: str) -> None:
-        """Delete all that is in a folder."""
-        for name in self.below(path):
-            self.delete(f"{path}/{name}")
-
-    def make_folder(self, path: str) -> None:
-        """Nothing: a folder is there once a file is."""
-
-    def sync(self, folder: str) -> None:
-        """Nothing: all is gone after a power cut."""
-
-    def sync_above(self, folder: str) -> None:
-        """As `sync`."""
-
-    def is_folder(self, path: str) -> bool:
-        """True if there is a file in it."""
-        return bool(self.below(path))
-
-    def is_file(self, path: str) -> bool:
-        """True if the file exists."""
-        return path in self._all
-
-    def holds(self, path: str, size: int) -> bool:
-        """True if a file of this size exists."""
-        return len(self._all.get(path, b"")) == size
-
-    def names(self, folder: str) -> list[str]:
-        """The names of files and folders directly in a folder, sorted."""
-        return sorted({name.partition("/")[0] for name in self.below(folder)})
-
-    def sizes(self, folder: str) -> dict[str, int]:
-        """The files directly in a folder with their sizes in bytes."""
-        return {name: len(self._all[f"{folder}/{name}"]) for name in self.below(folder) if "/" not in name}
-
-    def below(self, folder: str) -> list[str]:
-        """The files at any depth in a folder."""
-        inside = f"{folder}/"
-        return [path.removeprefix(inside) for path in list(self._all) if path.startswith(inside)]
+        self._files, self.root, self._local = self._all, uri.removeprefix("memory:").strip("/"), False
 
 
 def checkpoint_files(uri: str) -> OutputFiles:
