@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pydantic import Field
@@ -37,13 +37,6 @@ Rows that do not fit become null, unless `mode` says otherwise.
 
 _RECORD = "__ridgeline_record__"
 """The column with the text of a record that does not fit; null in all others."""
-_ROWS = 1 << 16
-_PLACES = {
-    "__ridgeline_modified__": "_metadata.file_modification_time",
-    "__ridgeline_file__": "_metadata.file_path",
-    "__ridgeline_block__": "_metadata.file_block_start",
-}
-"""Columns that say where a row is, and Spark's names of them. One task reads a block, from its begin on."""
 
 
 class SparkInput(GivenSchema, EventTime, SparkSource[T]):
@@ -65,11 +58,8 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
 
-    Rows of several files in one micro-batch mix, since tasks read them side by side. `order="file"` sorts a
-    micro-batch: by the time at which a file was modified, its path, and the place in it. It needs
-    `partitions=1` to be the order of all its rows, and memory for a copy of them. A `transform` keeps all
-    columns then, and the rows where they are. A file that is seen later comes in a later micro-batch, also if
-    it is older.
+    Rows of several files in one micro-batch mix, since tasks read them side by side. The option
+    `"maxFilesPerTrigger": 1` reads the files one after the other; `FileInput` reads all in order.
 
     `lateness` ("5s", or seconds) promises that no record is older by more than the newest of all those in
     earlier micro-batches. Watermarks follow from it. Spark divides each micro-batch among the partitions, and
@@ -101,13 +91,10 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
     schema: SchemaType[T] = Field(kw_only=True)
     transform: Callable[[DataFrame], DataFrame] | None = None
     source_schema: SchemaType[Any] | str | None = None
-    order: Literal["file"] | None = None
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse schemas with columns for which Spark has no type."""
         faults = super().property_faults()
-        if self.order is not None and self.format.lower() not in FILE_FORMATS:
-            faults.append(("order", self.order, f"is of files, which `{self.format}` does not read"))
         for name in ("schema", "source_schema"):
             value = getattr(self, name)
             if value is None or (name == "source_schema" and isinstance(value, str)):
@@ -136,12 +123,11 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
     def order_note(self) -> str | None:
         """Files of one micro-batch are read side by side."""
         given = {name.lower(): str(value) for name, value in self.options.items()}
-        one_by_one = given.get("maxfilespertrigger") == "1"
-        if self.format.lower() not in FILE_FORMATS or one_by_one or self.order is not None:
+        if self.format.lower() not in FILE_FORMATS or given.get("maxfilespertrigger") == "1":
             return None
         return (
-            'rows of several files in one micro-batch come in no order; `order="file"` sorts them, option '
-            '`"maxFilesPerTrigger": 1` reads the files one after the other, the oldest first'
+            'rows of several files in one micro-batch come in no order; option `"maxFilesPerTrigger": 1` '
+            "reads the files one after the other, the oldest first"
         )
 
     @property
@@ -174,11 +160,7 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
         return self._frame(spark, options, _RECORD)
 
     def emit_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Emit the rows of a micro-batch, in the `order` that is asked for."""
-        if self.order is not None and (found := [rows for rows in batches if len(rows)]):
-            table = pa.Table.from_batches(found)  # the sort is stable: rows of a block stay as they were read
-            table = table.sort_by([(name, "ascending") for name in _PLACES]).drop_columns([*_PLACES])
-            batches = table.to_batches(max_chunksize=_ROWS)
+        """Emit the rows of a micro-batch."""
         for rows in batches:
             self._emit(rows)
 
@@ -218,9 +200,6 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
             "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
         )
         frame = self._try(f"cannot be read; {remedy}", reader.load)
-        if self.order is not None:
-            places = [f"{kind} AS {name}" for name, kind in _PLACES.items()]
-            frame = self._try("has no order", lambda: frame.selectExpr("*", *places))
         if self.transform is not None:
             transform = self.transform
             frame = self._try("cannot be transformed; check `transform`", lambda: transform(frame))
@@ -228,11 +207,6 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
                 raise RidgelineError(
                     f"`transform` of source `{self.format}` must return a DataFrame; "
                     f"got {type(frame).__name__}"
-                )
-            if lost := sorted({*_PLACES} - {*frame.columns}) if self.order is not None else []:
-                what = f"`transform` of source `{self.format}` must keep the column `{lost[0]}`"
-                raise RidgelineError(
-                    f'{what}, by which `order="file"` sorts; add columns, or drop those that you name'
                 )
         return self._select(frame, [record] if record else [])
 
@@ -264,7 +238,7 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
         `more`: further ones, as they are.
         """
         found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        columns = [frame[name] for name in (*more, *(_PLACES if self.order is not None else ()))]
+        columns = [frame[name] for name in more]
         for field in Schema(self.schema).arrow:
             wanted = str(spark_type(field.type))
             if field.name not in found:

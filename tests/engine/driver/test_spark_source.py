@@ -1,13 +1,11 @@
 """Windows that are micro-batches: Spark sources alone, beside others, and gone on from."""
 
 import json
-import os
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from ridgeline import Application, DeadLetter, OnError
 from ridgeline.api.errors import RidgelineError
@@ -177,58 +175,3 @@ def test_records_that_do_not_fit_become_dead_letters_if_asked_for(spark_context,
 
 def same(frame):
     return frame
-
-
-class Numbered(NamedTuple):
-    file: int
-    row: int
-
-
-@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
-def test_rows_of_several_files_come_in_order_if_asked_for(spark_context, tmp_path, format):
-    """The order of the files' times, then of their paths; a large file is read by several tasks."""
-    (tmp_path / "in").mkdir()
-    expected = []
-    for place, (name, rows) in enumerate({"z": 3, "y": 1, "a": 400, "b": 3, "x": 0, "c": 2}.items()):
-        path = tmp_path / "in" / f"{name}.{format}"
-        numbers = [Numbered(place, row) for row in range(rows)]
-        if format == "parquet":
-            pq.write_table(pa.Table.from_pylist([one._asdict() for one in numbers], Arrow), path)
-        else:
-            lines = [
-                json.dumps(one._asdict()) if format == "json" else f"{one.file},{one.row}" for one in numbers
-            ]
-            path.write_text("".join(f"{line}\n" for line in lines))
-        modified = 1_700_000_000 + (min(2, place))
-        os.utime(path, (modified, modified))
-        expected += numbers if place < 2 else []
-    last = {"a": (2, 400), "b": (3, 3), "c": (5, 2)}
-    expected += [Numbered(place, row) for place, rows in last.values() for row in range(rows)]
-
-    def application(**given):
-        app = Application("ordered", window="1ms")
-        options = {"path": str(tmp_path / "in")}
-        source = SparkInput(format=format, options=options, schema=Numbered, order="file", **given)
-        rows = app.add_operator("rows", source)
-        app.add_stream("rows", rows.output, sink(app, "store", Numbered))
-        return app
-
-    session = SparkSession(spark_context)
-    bytes_before = session.conf.get("spark.sql.files.maxPartitionBytes")
-    session.conf.set("spark.sql.files.maxPartitionBytes", "1000")
-    try:
-        run = run_on_spark(application(transform=same), spark_context, tmp_path / "state", windows=1)
-    finally:
-        session.conf.set("spark.sql.files.maxPartitionBytes", bytes_before)
-    assert run.collected("store") == expected
-    _, error = run_on_spark(
-        application(transform=only_columns), spark_context, tmp_path / "no", windows=1, expect=RidgelineError
-    )
-    assert 'must keep the column `__ridgeline_block__`, by which `order="file"` sorts' in str(error)
-
-
-Arrow = pa.schema([pa.field("file", pa.int64()), pa.field("row", pa.int64())])
-
-
-def only_columns(frame):
-    return frame.select("file", "row")
