@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,28 +21,26 @@ AVERAGE_WINDOWS = 10
 class Lately(NamedTuple):
     """Moving averages of a plan's operators, over the last windows in which each was; NaN for none.
 
-    `waited`, `came`: tuples that waited when its turn came, by operator and by input port. `percent`: of a
-    processor, by operator.
+    `places`: of the operators. `windows`: of each. `waited`, `came`: tuples that waited when its turn came in
+    one of them, and in all at an input port. `percent`: of a processor.
     """
 
-    shape: ProgressShape
+    places: Mapping[int, int]
+    windows: Numbers
     waited: Numbers
-    came: Numbers
+    came: Mapping[tuple[int, str], int]
     percent: Numbers
 
     def queue(self, operator: int, port: str | None = None) -> float | None:
         """Tuples that waited when its turn came, at an input port or at all, on average."""
-        if port is None:
-            return self._of_operator(self.waited, operator)
-        place = self.shape.readers.get((operator, port))
-        return None if place is None else _known(self.came[place])
+        place = self.places[operator]
+        if port is None or not self.windows[place]:
+            return _known(self.waited[place])
+        return self.came.get((operator, port), 0) / float(self.windows[place])
 
     def cpu_percentage(self, operator: int) -> float | None:
         """Processor time per wall time over the last windows, in percent; None before the second window."""
-        return self._of_operator(self.percent, operator)
-
-    def _of_operator(self, values: Numbers, operator: int) -> float | None:
-        return _known(values[self.shape.topology.places[operator]])
+        return _known(self.percent[self.places[operator]])
 
 
 def _known(value: float) -> float | None:
@@ -71,7 +70,7 @@ class Averages:
     """
 
     def __init__(self) -> None:
-        self._windows: deque[WindowReported] = deque(maxlen=AVERAGE_WINDOWS)
+        self._windows: deque[WindowReported] = deque(maxlen=AVERAGE_WINDOWS + 1)
         self._work: dict[int, _Work] = {}
         self._asked: tuple[ProgressShape, int, Histories, Estimates, Lately] | None = None
         """The averages that were asked for last, of a plan with so many output ports."""
@@ -96,23 +95,31 @@ class Averages:
     def _averages(self, shape: ProgressShape) -> tuple[Histories, Estimates, Lately]:
         """The means of the windows that are kept, by operator and by port; NaN where there is none."""
         nodes, ids = shape.topology.operators, shape.topology.ids
-        windows = np.zeros(len(nodes))
-        seconds, end, entered = np.zeros((3, len(nodes)))
-        spent, (began, ended) = np.zeros(len(nodes)), np.full((2, len(nodes)), np.nan)
+        there, waited, spent = np.zeros((3, len(nodes)))
+        began, ended = np.full((2, len(nodes)), np.nan)
+        windows, seconds, end, entered = np.zeros((4, len(nodes)))
         came, sent = np.full(len(shape.readers), np.nan), np.full(len(shape.ports), np.nan)
         ports = {"input": (shape.readers, came), "output": (shape.ports, sent)}
-        for event in self._windows:
+        came_to = Counter[tuple[int, str]]()
+        for number, event in enumerate(self._windows, AVERAGE_WINDOWS - len(self._windows)):
             own, places = event.operators, ids.places(event.operators["operator"])
-            counts = (places >= 0) & ~np.isin(own["operator"], list(event.dropped))
-            own, places = own[counts], places[counts]
-            windows[places] += 1
+            own, places = own[places >= 0], places[places >= 0]
             cpu = np.where(np.isnan(own["cpu_seconds"]), own["compute_seconds"], own["cpu_seconds"])
             begins = np.isnan(began[places])  # the time of its first window was before its report
             spent[places] += np.where(begins, 0.0, cpu)
             began[places[begins]], ended[places] = event.at, event.at
+            if number < 0:  # one more, for the time between them
+                continue
+            there[places] += 1
+            waited[places] += own["tuples_in"]
+            counts = ~np.isin(own["operator"], list(event.dropped))
+            own, places = own[counts], places[counts]
+            windows[places] += 1
             for sums, name in ((seconds, "compute_seconds"), (end, "end_seconds"), (entered, "tuples_in")):
                 sums[places] += own[name]
             for (operator, kind, name), count in zip(event.ports, event.tuples, strict=True):
+                if kind == "input":
+                    came_to[operator, name] += count
                 numbers, tuples = ports[kind]
                 place = numbers.get((operator, name))
                 if place is not None and operator not in event.dropped:
@@ -132,7 +139,7 @@ class Averages:
             outputs = np.where(of_ports > 0, of_sent / of_ports, np.nan)
             of_came = came / windows[shape.operator_of]
             percent = np.where(ended > began, 100 * spent / (ended - began), np.nan)
-            lately = Lately(shape, entered / windows, of_came, percent)
+            lately = Lately(shape.topology.places, there, waited / there, came_to, percent)
         histories = Histories(each, outputs, elements_of, seconds_of, end_of, *work_of)
         return histories, _shares(shape, of_came, of_sent), lately
 
