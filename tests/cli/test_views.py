@@ -251,7 +251,6 @@ def test_a_path_through_a_queue():
         "path": [step("ticks", 1.0), step("waits in queue prices", 426.0, kind="queue"), step("slow", 404.0)],
         "slack": {},
         "blame": [{"what": "queue", "operator": "waits in queue prices", "ms": 426.0}],
-        "held": [],
         "average": {"latencyMs": 831.0, "path": ["ticks", "waits in queue prices", "slow"]},
         "share": {"ticks": 1.0, "slow": 0.5},
         "windowLatencyMs": 2140.0,

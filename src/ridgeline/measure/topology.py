@@ -400,18 +400,6 @@ class Topology:
         return Groups([[self.places[one] for one in ids] for ids in self.containers.values()])
 
     @cached_property
-    def ends(self) -> dict[str, tuple[Places, npt.NDArray[np.bool_]]]:
-        """By name of leaves: the places of their containers, and which operators their results come from."""
-        found: dict[str, tuple[Places, npt.NDArray[np.bool_]]] = {}
-        leaves: dict[str, list[int]] = {}
-        for leaf in self.leaves:
-            leaves.setdefault(self.by_id[leaf].name, []).append(self.places[leaf])
-        for name, own in leaves.items():
-            read = (reduce(or_, self.lineage[own]) & self.bits[:-1]) != 0
-            found[name] = self.rows_of_containers[own], read.astype(np.bool_)
-        return found
-
-    @cached_property
     def rows_of_containers(self) -> Places:
         """Of each operator, in order, where its container stands in `containers`."""
         rows = self.places_of_containers

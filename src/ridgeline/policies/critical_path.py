@@ -9,7 +9,6 @@ from pydantic import Field, PrivateAttr
 
 from ridgeline.measure.deciding.capacity import all_busy, busy_share, partitions_for, predicted_busy
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
-from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import HELPED, REFUSED, Decision, Expectation
 from ridgeline.policies.model import MOSTLY, behind, predicted_latency, reachable_gain, wanted_load
 from ridgeline.policies.steering import Seconds, SteeringPolicy
@@ -62,8 +61,8 @@ class CriticalPathPolicy(SteeringPolicy):
     _tried: _Try | None = PrivateAttr(default=None)
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
-    _asked_at: dict[str, float] = PrivateAttr(default_factory=dict)
-    """By operator, the load at which its partitions were changed."""
+    _asked: dict[tuple[str, int], tuple[float, float]] = PrivateAttr(default_factory=dict)
+    """The last change, as `_unhelpful` has it if it is refused."""
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:
         """At most one decision: what came of the last, throughput, latency, or what can be given back."""
@@ -82,10 +81,8 @@ class CriticalPathPolicy(SteeringPolicy):
         """Keep a change that has helped, and remember at which load one was refused."""
         if state in {HELPED, REFUSED}:
             self._tried = None
-        for edit in decision.edits if state == REFUSED else ():
-            if isinstance(edit, Repartition) and edit.partitions is not None:
-                load, at = self._asked_at[edit.operator], self._changed_at or 0.0
-                self._unhelpful[edit.operator, edit.partitions] = load, at
+        if state == REFUSED:
+            self._unhelpful |= self._asked
 
     def limit(self, figures: ApplicationFigures, name: str) -> int:
         """As of others; inputs that are not known to divide, and what `keep` names, stay as they are."""
@@ -263,7 +260,7 @@ class CriticalPathPolicy(SteeringPolicy):
         note: str,
         *expects: Expectation,
     ) -> Decision | None:
-        self._asked_at = {name: _load(figures, name) for name in wanted}
+        self._asked = {(name, number): (_load(figures, name), figures.at) for name, number in wanted.items()}
         return self.repartition(figures, wanted, note, expects)
 
 

@@ -1,5 +1,4 @@
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from ridgeline.measure.latency.critical_path import CriticalPath, slack_of_figur
 from support.depth import deep
 from support.measure.latency_by_hand import critical_path, slack
 from support.measure.partitioned import chain
-from support.measure.simulated_window import graph, graphs, held, ids, run, seed_graph
+from support.measure.simulated_window import graph, graphs, ids, seed_graph
 
 SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}
 
@@ -70,45 +69,6 @@ def test_no_path_is_longer_for_any_durations(topology, data):
     found = critical_path(topology, own)
     assert found.latency_seconds == pytest.approx(longest, rel=1e-9, abs=1e-9)
     assert found.latency_seconds == math.fsum(own[operator] for operator in found.path)
-
-
-# Who holds whose results: of windows whose times are chosen -------------------------------------------------
-
-
-def waits(topology, compute_ms, **more):
-    found = held(topology, run(topology, compute_ms, **more))
-    return [(one.output, one.by, round(1000 * one.seconds)) for one in found]
-
-
-def test_a_fast_reader_waits_for_a_slow_one_of_the_same_stream():
-    places = {"source": (0, 0), "fast": (1, 1), "slow": (2, 1)}
-    topology = graph(places, [("source", "fast"), ("source", "slow")])
-    assert waits(topology, {"source": 3, "fast": 2, "slow": 1000}) == [("fast", "slow", 998)]
-    assert waits(topology, {"source": 3, "fast": 5, "slow": 5}) == []
-
-
-def test_the_longest_wait_comes_first_and_names_who_took_most():
-    topology = seed_graph()  # C and E take 120 ms; D is done before C, and F, which begins with E, before it
-    assert waits(topology, {"A": 0, "B": 5, "C": 100, "D": 4, "E": 20, "F": 2}) == [
-        ("D", "C", 111),
-        ("F", "E", 18),
-    ]
-
-
-def test_an_output_is_done_once_all_its_partitions_are():
-    places = {"A": (0, 0), "x": (1, 1), "y": (2, 1), "slow": (3, 1)}
-    topology = graph(places, ["Ax", "Ay", ("A", "slow")], names={"x": "out", "y": "out"})
-    assert waits(topology, {"A": 1, "x": 2, "y": 40, "slow": 100}) == [("out", "slow", 60)]
-
-
-def test_who_did_not_report_holds_nobody():
-    topology = seed_graph()
-    times = run(topology, {"A": 0, "B": 5, "C": 100, "D": 4, "E": 20, "F": 2})
-    silent = topology.by_id[ids(topology)["D"]].container
-    others = {number: one for number, one in times.containers.items() if number != silent}
-    times = replace(times, containers=others)
-    assert [one.output for one in held(topology, times)] == ["F"]
-    assert held(topology, times)[0].seconds == pytest.approx(0.018, abs=1e-6)
 
 
 # Slack, against a window that is played: containers begin when all that they read from are over -------------

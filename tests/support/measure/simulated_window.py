@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
 from ridgeline.measure.latency.blame import blame_chains, since_trigger
-from ridgeline.measure.latency.critical_path import held_results, slot_paths
+from ridgeline.measure.latency.critical_path import slot_paths
 from ridgeline.measure.latency.operator_latency import latencies
 from ridgeline.measure.latency.window import NOTHING, Windows, WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
@@ -175,10 +175,6 @@ def of_window(topology, times, find):
 
 def blame_chain(topology, times):
     return since_trigger(times, of_window(topology, times, blame_chains))
-
-
-def held(topology, times):
-    return of_window(topology, times, held_results)
 
 
 def reported(topology, times, hosts, clocks):

@@ -17,7 +17,6 @@ from ridgeline.measure.wording.units import about, count, milliseconds
 _LONG = 12
 _KEPT = 8
 _SHOWN_SLACK = 5
-_HELD = 3
 _CUT, _FEWEST = 60, 3
 Piece = TypeVar("Piece", str, Text)
 
@@ -151,12 +150,8 @@ def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[Renderable
     waited = Text("what the window waited for, from its trigger to its commit:")
     if len(path.get("windows", ())) > 1:
         waited = Text("what results waited for, from the first trigger to the last commit:")
-    held = [
-        Text(f"{one['by']} held the results of {one['output']} for {milliseconds(one['ms'])}")
-        for one in path.get("held", ())[:_HELD]
-    ]
     blame = blame_table(path["blame"], width)
-    return [*(line for line in lines if line), average, Text(), waited, blame, *held]
+    return [*(line for line in lines if line), average, Text(), waited, blame]
 
 
 def _window(path: CriticalPathAnswer) -> Text:

@@ -86,14 +86,6 @@ class BlameStepAnswer(TypedDict):
     ms: Annotated[float, "Its length."]
 
 
-class HeldAnswer(TypedDict):
-    """Results that were there and waited, since a window is published as a whole."""
-
-    output: Annotated[str, "Name of the output operator that was done."]
-    by: Annotated[str, "Name of the operator that the window waited for."]
-    ms: Annotated[float, "How long."]
-
-
 class AveragePathAnswer(TypedDict):
     """The critical path of the averages over the last 10 windows."""
 
@@ -109,7 +101,6 @@ class CriticalPathAnswer(InRegionAnswer, TypedDict):
     path: Annotated[list[PathStepAnswer], "The steps, from an input to a leaf."]
     slack: Annotated[dict[str, float], "By title, by how many ms an operator off the path may get slower."]
     blame: Annotated[list[BlameStepAnswer], "The blame chain from trigger to commit; adds up to the latency."]
-    held: Annotated[list[HeldAnswer], "Outputs that were done and waited for others of the window."]
     average: Annotated[AveragePathAnswer, "The critical path of the averages."]
     share: Annotated[dict[str, float], "By title, the share of the last 100 windows with it on the path."]
     logicalShare: Annotated[

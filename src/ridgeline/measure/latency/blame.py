@@ -50,7 +50,9 @@ class _Walk:
     No step is negative and their sum is the time walked, also if clocks disagree.
     """
 
-    def __init__(self, ends: Figures) -> None:
+    def __init__(self, windows: Windows, ends: Figures) -> None:
+        self._windows, self._topology = windows, windows.topology
+        self._rows = np.arange(len(windows))
         self.positions = ends
         self.floors, self.least = np.full_like(ends, -np.inf), SMALLEST_STEP
         self.steps: list[tuple[str, Places, Figures]] = []
@@ -69,6 +71,94 @@ class _Walk:
             taken[~counts] = 0.0
             self.steps.append((what, self._nobody if operators is None else operators, taken))
             self.positions = np.where(counts, positions, self.positions)
+
+    def over_containers(self, paths: Places, launched: Figures) -> None:
+        """Walk back from the end of the last container to the launch, over the producers each waited for."""
+        wanted = np.zeros(len(self._rows), object)
+        for number, (container, producer) in enumerate(zip_longest(paths.T, paths.T[1:])):
+            if number == 0:
+                self.back_to(np.where(container < 0, launched, np.nan), "other")
+            if producer is None:
+                producer = np.full_like(container, -1)  # noqa: PLW2901  the path ends here
+            self.back_to(self._at(self._windows.written, container), "launch" if number else "results")
+            self._work(container, wanted)
+            self._queue(container)
+            wanted = self._topology.lineage_of_containers[container]
+            sent = self._at(self._windows.written, producer)
+            sent = np.where((producer < 0) & (container >= 0), launched, sent)
+            busy = self._windows.busy
+            fills = self._fills(container) if len(busy) else None
+            for began, ended in busy[::-1]:
+                self.back_to(np.maximum(self._at(ended, container), sent), "launch")
+                self.back_to(np.maximum(self._at(began, container), sent), "slot", fills)
+        self.back_to(launched, "launch")
+
+    def _at(self, figures: Figures, places: Places) -> Figures:
+        """Of each window the figure of one operator or container; NaN for none."""
+        return np.where(places < 0, np.nan, figures[self._rows, places])
+
+    def _work(self, container: Places, wanted: Places) -> None:
+        """The work of a container of each window, from its end back to its begin.
+
+        `wanted`: sets of those that were waited for, as bits; 0: the last operator that ran.
+        """
+        windows, members = self._windows, self._topology.members.members
+        self.back_to(self._at(windows.ran, container), "state")
+        first = np.full_like(container, -1)
+        several = [members[one][::-1] if one >= 0 else () for one in container.tolist()]
+        for own in zip_longest(*several, fillvalue=-1):
+            operator = np.array(own)
+            began, ended = self._at(windows.began, operator), self._at(windows.ended, operator)
+            ran = ~np.isnan(ended)
+            lineage = self._topology.lineage[operator]
+            wanted = np.where((wanted == 0) & ran, lineage, wanted)
+            waited = (wanted & self._topology.bits[operator]) != 0
+            wanted = np.where(ran & waited, lineage, wanted)
+            first = np.where(ran, operator, first)
+            spent = np.maximum(0.0, self._at(windows.compute, operator))
+            self.back_to(ended, "other")
+            self.back_to(np.minimum(ended, began + spent), "transfer", operator)
+            self.back_to(np.where(waited, began, np.nan), "compute", operator)
+            self.back_to(np.where(waited, np.nan, began), "sibling", operator)
+        restored = self._at(windows.restored, container)
+        self.back_to(np.where(first < 0, np.nan, restored), "transfer", first)
+        self.back_to(restored, "other")
+        self.back_to(self._at(windows.turned, container), "restore")
+
+    def _queue(self, container: Places) -> None:
+        """From its turn back to when its input was there: others ran in its slot, the last one first."""
+        windows = self._windows
+        came = self._at(windows.came, container)
+        waits = came < self.positions
+        if not waits.any():
+            return
+        fills, (longest, _) = self._fills(container), self._longest
+        began, slot = self._at(windows.turned, container), windows.slots[self._rows, container]
+        meanwhile = (windows.slots == slot[:, None]) & waits[:, None]
+        meanwhile &= (windows.turned < began[:, None]) & (windows.written > came[:, None])
+        in_order = np.argsort(np.where(meanwhile, -windows.turned, np.inf), axis=1, kind="stable")
+        for other in in_order[:, : meanwhile.sum(axis=1).max()].T:
+            counts = meanwhile[self._rows, other]
+            ended, turned = (
+                np.where(counts, np.maximum(times[self._rows, other], came), np.nan)
+                for times in (windows.written, windows.turned)
+            )
+            self.back_to(ended, "slot", fills)
+            self.back_to(turned, "slot", longest[self._rows, other])
+        self.back_to(np.where(waits, came, np.nan), "slot", fills)
+
+    @cached_property
+    def _longest(self) -> tuple[Places, Figures]:
+        """Of each container the operator that ran longest, -1 if none reported, and for how long."""
+        return self._topology.members.latest(self._windows.ended - self._windows.began)
+
+    def _fills(self, container: Places) -> Places:
+        """The operator that most of the time of a container's slot goes to."""
+        operators, seconds = self._longest
+        slots = self._windows.slots
+        same = (slots == slots[self._rows, container][:, None]) & ~np.isnan(seconds)
+        at = np.argmax(np.where(same, seconds, -np.inf), axis=1)
+        return np.where(same.any(axis=1), operators[self._rows, at], -1)
 
 
 class BlameChains:
@@ -111,12 +201,12 @@ def blame_chains(windows: Windows, paths: Places) -> BlameChains:
         (one.began, one.planned, one.launched, one.returned, one.staged, one.committed) for one in commits
     ]
     began, planned, launched, returned, staged, committed = np.reshape(read, (-1, 6)).T
-    walk = _Walk(committed)
+    walk = _Walk(windows, committed)
     walk.floors = began
     walk.back_to(staged, "commit")
     walk.back_to(returned, "stage")
     walk.floors = np.minimum(np.maximum(launched, began), walk.positions)
-    _Containers(windows, walk).walk(paths, launched)
+    walk.over_containers(paths, launched)
     walk.floors, walk.least = began, 0.0  # no step is before
     walk.back_to(np.where(planned - began < SMALLEST_STEP, began, planned), "planning")
     walk.back_to(np.where([one.closing for one in commits], began, np.nan), "ending")
@@ -128,103 +218,6 @@ def since_trigger(times: WindowTimes, chain: tuple[BlameStep, ...]) -> tuple[Bla
     """A blame chain with the steps from Spark's trigger to Ridgeline's turn before it."""
     before = spark_phases(times)
     return _merged([*((what, "", seconds) for what, seconds in before.items()), *chain]) if before else chain
-
-
-class _Containers:
-    """The work of containers, for the part of the chain between the launch and the last container's end."""
-
-    def __init__(self, windows: Windows, walk: _Walk) -> None:
-        self._windows, self._walk = windows, walk
-        self._topology = windows.topology
-        self._rows = np.arange(len(windows))
-
-    def walk(self, paths: Places, launched: Figures) -> None:
-        """Walk back from the end of the last container to the launch, over the producers each waited for."""
-        wanted = np.zeros(len(self._rows), object)
-        for number, (container, producer) in enumerate(zip_longest(paths.T, paths.T[1:])):
-            if number == 0:
-                self._walk.back_to(np.where(container < 0, launched, np.nan), "other")
-            if producer is None:
-                producer = np.full_like(container, -1)  # noqa: PLW2901  the path ends here
-            self._walk.back_to(self._at(self._windows.written, container), "launch" if number else "results")
-            self._work(container, wanted)
-            self._queue(container)
-            wanted = self._topology.lineage_of_containers[container]
-            sent = self._at(self._windows.written, producer)
-            sent = np.where((producer < 0) & (container >= 0), launched, sent)
-            busy = self._windows.busy
-            fills = self._fills(container) if len(busy) else None
-            for began, ended in busy[::-1]:
-                self._walk.back_to(np.maximum(self._at(ended, container), sent), "launch")
-                self._walk.back_to(np.maximum(self._at(began, container), sent), "slot", fills)
-        self._walk.back_to(launched, "launch")
-
-    def _at(self, figures: Figures, places: Places) -> Figures:
-        """Of each window the figure of one operator or container; NaN for none."""
-        return np.where(places < 0, np.nan, figures[self._rows, places])
-
-    def _work(self, container: Places, wanted: Places) -> None:
-        """The work of a container of each window, from its end back to its begin.
-
-        `wanted`: sets of those that were waited for, as bits; 0: the last operator that ran.
-        """
-        windows, walk, members = self._windows, self._walk, self._topology.members.members
-        walk.back_to(self._at(windows.ran, container), "state")
-        first = np.full_like(container, -1)
-        several = [members[one][::-1] if one >= 0 else () for one in container.tolist()]
-        for own in zip_longest(*several, fillvalue=-1):
-            operator = np.array(own)
-            began, ended = self._at(windows.began, operator), self._at(windows.ended, operator)
-            ran = ~np.isnan(ended)
-            lineage = self._topology.lineage[operator]
-            wanted = np.where((wanted == 0) & ran, lineage, wanted)
-            waited = (wanted & self._topology.bits[operator]) != 0
-            wanted = np.where(ran & waited, lineage, wanted)
-            first = np.where(ran, operator, first)
-            spent = np.maximum(0.0, self._at(windows.compute, operator))
-            walk.back_to(ended, "other")
-            walk.back_to(np.minimum(ended, began + spent), "transfer", operator)
-            walk.back_to(np.where(waited, began, np.nan), "compute", operator)
-            walk.back_to(np.where(waited, np.nan, began), "sibling", operator)
-        restored = self._at(windows.restored, container)
-        walk.back_to(np.where(first < 0, np.nan, restored), "transfer", first)
-        walk.back_to(restored, "other")
-        walk.back_to(self._at(windows.turned, container), "restore")
-
-    def _queue(self, container: Places) -> None:
-        """From its turn back to when its input was there: others ran in its slot, the last one first."""
-        windows, walk = self._windows, self._walk
-        came = self._at(windows.came, container)
-        waits = came < walk.positions
-        if not waits.any():
-            return
-        fills, (longest, _) = self._fills(container), self._longest
-        began, slot = self._at(windows.turned, container), windows.slots[self._rows, container]
-        meanwhile = (windows.slots == slot[:, None]) & waits[:, None]
-        meanwhile &= (windows.turned < began[:, None]) & (windows.written > came[:, None])
-        in_order = np.argsort(np.where(meanwhile, -windows.turned, np.inf), axis=1, kind="stable")
-        for other in in_order[:, : meanwhile.sum(axis=1).max()].T:
-            counts = meanwhile[self._rows, other]
-            ended, turned = (
-                np.where(counts, np.maximum(times[self._rows, other], came), np.nan)
-                for times in (windows.written, windows.turned)
-            )
-            walk.back_to(ended, "slot", fills)
-            walk.back_to(turned, "slot", longest[self._rows, other])
-        walk.back_to(np.where(waits, came, np.nan), "slot", fills)
-
-    @cached_property
-    def _longest(self) -> tuple[Places, Figures]:
-        """Of each container the operator that ran longest, -1 if none reported, and for how long."""
-        return self._topology.members.latest(self._windows.ended - self._windows.began)
-
-    def _fills(self, container: Places) -> Places:
-        """The operator that most of the time of a container's slot goes to."""
-        operators, seconds = self._longest
-        slots = self._windows.slots
-        same = (slots == slots[self._rows, container][:, None]) & ~np.isnan(seconds)
-        at = np.argmax(np.where(same, seconds, -np.inf), axis=1)
-        return np.where(same.any(axis=1), operators[self._rows, at], -1)
 
 
 def spark_phases(times: WindowTimes) -> dict[str, float]:

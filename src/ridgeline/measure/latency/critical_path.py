@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,44 +68,6 @@ def slot_paths(windows: Windows) -> Places:
     known = np.isfinite(ended.max(axis=1, initial=-np.inf))
     following, _ = windows.topology.containers_above.latest(windows.sent)
     return chains(np.where(known, last, -1), following)
-
-
-LEAST_SECONDS = 0.001
-"""A shorter wait is not reported."""
-
-
-class Held(NamedTuple):
-    """The results of `output` waited for `by`, so many seconds; both are names of logical operators."""
-
-    output: str
-    by: str
-    seconds: float
-
-
-def held_results(windows: Windows, paths: Places) -> list[tuple[Held, ...]]:
-    """For each output that was done early: which operator the window waited for, and how long; longest first.
-
-    Of those on the way to the container that ended last, and of which the output reads nothing, that operator
-    ran longest in the meantime. `paths`: as `slot_paths`.
-    """
-    topology = windows.topology
-    found: list[list[Held]] = [[] for _ in windows.times]
-    on_way = np.zeros((len(windows), len(topology.containers) + 1), bool)
-    np.put_along_axis(on_way, paths, values=True, axis=1)
-    counts = on_way[:, topology.rows_of_containers] & ~np.isnan(windows.ended)
-    for name, (containers, read) in topology.ends.items():
-        over, done = (np.fmax.reduce(ended, axis=1) for ended in (windows.sent, windows.sent[:, containers]))
-        early = np.flatnonzero(over - done >= LEAST_SECONDS)
-        if not len(early):
-            continue
-        turns = windows.ended[early] - np.maximum(windows.began[early], done[early, None])
-        turns = np.where(counts[early] & ~read, turns, -np.inf)
-        longest = np.argmax(turns, axis=1)
-        for row, place, seconds in zip(early, longest, turns.max(axis=1), strict=True):
-            if seconds > -np.inf:
-                held = Held(name, topology.operators[place].name, float(over[row] - done[row]))
-                found[row].append(held)
-    return [tuple(sorted(own, key=lambda one: (-one.seconds, one.output))) for own in found]
 
 
 def slack_of_figures(topology: Topology, figures: Figures) -> dict[int, float]:

@@ -65,7 +65,7 @@ class LatencyFold:
         self._totals = LatencyTotals()
         """By label and partition: what takes the place of an operator continues its counters."""
         self._physical, self._logical = Spreads(kept=0), Spreads()
-        """Of physical operators, by `_key`, and of logical ones, by name."""
+        """Of physical operators, by id, and of logical ones, by name."""
         self._last: Topology | None = None
         self._mean: tuple[KeptWindow, Figures, CriticalPath] | None = None
         """The averages that were asked for last, of the windows up to this one."""
@@ -80,7 +80,7 @@ class LatencyFold:
         self._width = window_seconds
         self._last = topology
         self._totals.planned(node.series for node in topology.operators)
-        self._physical.planned(_key(topology, node.id) for node in topology.operators)
+        self._physical.planned(topology.places)
         self._logical.planned(topology.logical.names)
 
     def add(
@@ -187,7 +187,6 @@ class LatencyFold:
             ],
             "slack": _slack(record),
             "blame": _blame(record),
-            "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
             "average": self.average_path(window_id),
             "share": share,
             "logicalShare": logical_share,
@@ -318,7 +317,7 @@ class LatencyFold:
                 "operator": node.title,
                 "id": node.id,
                 "name": node.name,
-                **_times(own, average, self._physical.quantiles(_key(topology, node.id), _QUANTILES)),
+                **_times(own, average, self._physical.quantiles(node.id, _QUANTILES)),
                 "windowsBehind": behind.get(node.id, 0),
                 "estimated": bool(estimated),
             }
@@ -370,7 +369,6 @@ def _nothing_yet() -> CriticalPathAnswer:
         "path": [],
         "slack": {},
         "blame": [],
-        "held": [],
         "average": {"latencyMs": None, "path": []},
         "share": {},
         "logicalShare": {},
@@ -395,11 +393,6 @@ def _path_step(record: KeptWindow, title: str, operator: int) -> PathStepAnswer:
     return step
 
 
-def _key(topology: Topology, operator: int) -> tuple[int, str]:
-    """Who an operator is across plans: a plan may give an id to another operator."""
-    return operator, topology.by_id[operator].title
-
-
 def _ms(seconds: float | None) -> float | None:
     """Milliseconds for JSON; None for what is not known."""
     return None if seconds is None or math.isnan(seconds) else as_ms(seconds)
@@ -415,6 +408,5 @@ def _slack(record: KeptWindow) -> dict[str, float]:
 
 def _aligned(record: KeptWindow, topology: Topology) -> Figures:
     """A record's figures in the columns of another plan; NaN for operators that its own had not."""
-    known = {_key(record.topology, node.id): place for place, node in enumerate(record.topology.operators)}
-    columns = [known.get(_key(topology, node.id), -1) for node in topology.operators]
+    columns = [record.topology.places.get(operator, -1) for operator in topology.places]
     return np.concatenate([record.figures, np.full((ROWS, 1), np.nan)], axis=1)[:, columns]

@@ -14,9 +14,7 @@ from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.latency.blame import BlameChains, BlameStep, blame_chains, since_trigger, spark_phases
 from ridgeline.measure.latency.critical_path import (
     CriticalPath,
-    Held,
     critical_paths,
-    held_results,
     slot_paths,
 )
 from ridgeline.measure.latency.operator_latency import SHOWN, latencies, own_seconds
@@ -32,15 +30,14 @@ class FoldedWindows:
     """
 
     def __init__(self, windows: Windows, window_seconds: float, behind: Sequence[int], lag: float) -> None:
-        topology, slots = windows.topology, slot_paths(windows)
+        topology = windows.topology
         found = latencies(windows, window_seconds=window_seconds, behind=behind, lag=lag)
         self.figures, self.clamps = found.figures, int(found.clamped.sum())
         self.logical = topology.logical.latencies(found.figures[:, SHOWN])
         self.counts, self.paths = windows.counts, critical_paths(topology, found.own)
-        chains = blame_chains(windows, slots)
+        chains = blame_chains(windows, slot_paths(windows))
         times = (replace(one, reported=NOTHING) for one in windows.times)
-        held, tuples = held_results(windows, slots), windows.tuples()
-        of_each = zip(times, found.figures, found.estimated, tuples, held, self.paths, strict=True)
+        of_each = zip(times, found.figures, found.estimated, windows.tuples(), self.paths, strict=True)
         self.windows = [KeptWindow(topology, chains, row, *one) for row, one in enumerate(of_each)]
 
 
@@ -59,7 +56,6 @@ class KeptWindow:
     figures: Figures
     estimated: npt.NDArray[np.bool_]
     tuples: tuple[int, int]
-    held: tuple[Held, ...]
     places: Places
 
     @cached_property

@@ -175,7 +175,6 @@ function Window({ shown, windows, marks, params }) {
           ([name, text]) => html`<span style=${{ "--swatch": `var(--${name})` }}>${text}</span>`,
         )}
       </div>
-      ${path.held?.length > 0 && html`<p class="muted time-held">${path.held.map((one) => `${one.output} was done and waited ${milliseconds(one.ms)} for ${one.by}`).join("; ")}</p>`}
       <details class="time-steps"><summary>As a table</summary><${Steps} blame=${path.blame} /></details>
     </div>
     <div class="time-side">
