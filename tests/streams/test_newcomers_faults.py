@@ -200,7 +200,7 @@ FAULTS: list[tuple[Steps, *tuple[str, ...]]] = [
     (lambda s: s.aggregate("step", partition=2, **N), "`partition`", "; or did you mean `partitions`?"),
     (lambda s: s.filter("step", "cents > 0", partition=2), "partition"),
     (lambda s: s.group_by("ident").aggregate("step", ident=agg.count()), "`ident`", "give it another name"),
-    (lambda s: by_its_end(s).aggregate("step", **N), "is grouped by `window_end`, a name that", "give these"),
+    (lambda s: by_its_end(s).aggregate("step", **N), "is grouped by `window_end`", "`at=agg.window_end("),
     (
         lambda s: s.join_in_window("step", s, "ident", session("1m")),
         "must be tumbling or sliding ones by time",

@@ -1,8 +1,5 @@
 """Previews run what leads to a stream, and nothing else."""
 
-import io
-import signal
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,23 +65,6 @@ def test_it_ends_once_the_tuples_are_there() -> None:
 
     found = Application("endless").read("in", Endless()).map("divided", divided)
     assert [row.value for row in found.preview(3, windows=10**6).rows] == [4, 6, 12]
-
-
-class Interrupting(io.StringIO):
-    """A standard error at which somebody presses Ctrl-C as soon as it says so."""
-
-    def write(self, text: str) -> int:
-        if "Ctrl-C" in text:
-            signal.raise_signal(signal.SIGINT)
-        return len(text)
-
-
-def test_ctrl_c_shows_what_there_is(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.csv").write_text("value,text\n1,a\n")
-    app = Application("files", window="1h")
-    files = app.read("files", FileInput(tmp_path, Number, settle=0))
-    monkeypatch.setattr(sys, "stderr", Interrupting())
-    assert files.preview(2).rows == [Number(1, "a")]
 
 
 def test_objects_and_faults() -> None:

@@ -23,7 +23,7 @@ from ridgeline.api import (
 )
 from ridgeline.api.columns.struct_types import TIMESTAMP
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import did_you_mean, listed
 from ridgeline.api.times import Microseconds, Times
 from ridgeline.operators._divided import DividedOperator
 from ridgeline.operators._kinds import NESTED, NUMBERS, family, plain
@@ -33,13 +33,6 @@ from ridgeline.operators._sql_engine import QueryError, for_duckdb, from_duckdb
 from ridgeline.operators._vectors import filtered
 from ridgeline.operators.frames._columns import columns_of as known_columns
 from ridgeline.operators.windows import Sliding
-
-_NO_COLUMN = re.compile(r'[Rr]eferenced column "(.+?)" not found|does not have a column named "(.+?)"')
-_NO_TABLE = re.compile(r'Table with name (\S+) does not exist|Referenced table "(.+?)" not found')
-_NO_MATCH = re.compile(r"No function matches the given name and argument types '(.+?\(.*?\))'")
-_LINE = re.compile(r"(?P<line>LINE \d+: .*)\n(?P<caret> *)\^")
-_HINT = re.compile(r'Did you mean "(.+?)"')
-_LONGEST_SNIPPET = 40
 
 
 class Duck:
@@ -59,76 +52,30 @@ class Duck:
         """Give the memory back."""
         self.connection.close()
 
-    def columns(self, sql: str, tables: Mapping[str, pa.Schema]) -> tuple[pa.Schema, list[str]]:
-        """The columns that a SELECT makes, and their types in DuckDB's words. Raises SchemaError."""
-        empty = {name: schema.empty_table() for name, schema in tables.items()}
-        try:
-            relation = self._relation(sql, empty)
-            kinds = [str(kind) for kind in relation.types]
-            found = relation.to_arrow_table().schema
-        except SchemaError:
-            raise
-        except Exception as error:
-            raise SchemaError(self._text(error, sql, tables)) from error
-        finally:
-            forget(self.connection, tables)
-        if "INTERVAL" in kinds:
-            self._try(sql, tables)
-        return found, kinds
+    def run(self, sql: str, tables: Mapping[str, pa.Table]) -> tuple[pa.Table, list[str]]:
+        """The rows that a SELECT makes, and the types of its columns in DuckDB's words.
 
-    def run(self, sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows that a SELECT makes. Raises RidgelineError with DuckDB's reason."""
-        try:
-            return _without_months(from_duckdb(self._relation(sql, tables).to_arrow_table()))
-        except RidgelineError:
-            raise
-        except Exception as error:
-            text = first_line(error)
-            remedy = "; allow more by `memory_mb`" if type(error).__name__ == "OutOfMemoryException" else ""
-            raise RidgelineError(f"the SQL failed: {text}{remedy}") from error
-        finally:
-            forget(self.connection, tables)
-
-    def _try(self, sql: str, tables: Mapping[str, pa.Schema]) -> None:
-        """Run a SELECT over a row of nulls each. Raises SchemaError for a constant interval of months."""
-        rows = {name: [pa.nulls(1, field.type) for field in schema] for name, schema in tables.items()}
-        try:
-            self.run(sql, {name: pa.table(rows[name], schema.names) for name, schema in tables.items()})
-        except SchemaError:
-            raise
-        except RidgelineError:
-            pass  # it fails where all is null, which says nothing about other rows
-
-    def _relation(self, sql: str, tables: Mapping[str, pa.Table]) -> Any:
-        """Return the relation of a SELECT. Raises SchemaError for other statements, and errors of DuckDB."""
+        Raises SchemaError for other statements, and columns that do not fit; RidgelineError with DuckDB's
+        reason.
+        """
         try:
             fitting = {name: for_duckdb(table, name) for name, table in tables.items()}
-            return relation_of(self.connection, sql, fitting)
+            relation = relation_of(self.connection, sql, fitting)
+            found = from_duckdb(relation.to_arrow_table())
+            kinds = [str(kind) for kind in relation.types]
         except QueryError as error:
             raise SchemaError(f"{error}; cast the column before") from error
         except NoSelectError as error:
             raise SchemaError(
                 f"the SQL must be one SELECT, but it is {error}; write the one SELECT that makes the rows"
             ) from error
-
-    def _text(self, error: Exception, sql: str, tables: Mapping[str, pa.Schema]) -> str:
-        """Return a description of an error: the column or table, and the remedy."""
-        text = str(error)
-        if found := _NO_COLUMN.search(text):
-            name = found[1] or found[2]
-            known = [column for schema in tables.values() for column in schema.names]
-            return f"there is no column `{name}`; {did_you_mean(name, known)}"
-        if found := _NO_TABLE.search(text):
-            name = found[1] or found[2]
-            hint = did_you_mean(name, tables)
-            return f"there is no table `{name}`; {hint}; or give its stream as `{name}=...`"
-        if found := _NO_MATCH.search(text):
-            return f"no function fits `{found[1]}`; cast in the SQL"
-        if found := _LINE.search(text):
-            snippet = found["line"][len(found["caret"]) :][:_LONGEST_SNIPPET].strip()
-            return f"{first_line(error)}: `{snippet}`"
-        near = _HINT.search(text)
-        return first_line(error) + (f"; did you mean `{near[1]}`?" if near else "")
+        except Exception as error:
+            memory = type(error).__name__ == "OutOfMemoryException"
+            remedy = "allow more by `memory_mb`" if memory else f"its tables are {listed(tables)}"
+            raise RidgelineError(f"the SQL failed: {_reason(error)}; {remedy}") from error
+        finally:
+            forget(self.connection, tables)
+        return _without_months(found), kinds
 
 
 def _without_months(table: pa.Table) -> pa.Table:
@@ -142,10 +89,10 @@ def _without_months(table: pa.Table) -> pa.Table:
     return table
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error of DuckDB, without its kind."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return re.sub(r"^[A-Z][\w ]* Error: ", "", line).rstrip(".!")
+def _reason(error: Exception) -> str:
+    """What DuckDB says of an error, without its kind, and what it proposes."""
+    text = re.split(r"\nLINE \d|\n\t", str(error))[0]
+    return re.sub(r"^[A-Z][\w ]* Error: ", "", " ".join(text.split())).rstrip(".!?")
 
 
 MOST_TABLES = 4
@@ -271,10 +218,12 @@ class Sql(DividedOperator, Generic[T]):
         """The columns of the result for tables with these columns. Raises SchemaError."""
         duck = Duck(self.memory_mb)
         try:
-            found, kinds = duck.columns(self.sql, tables)
+            found, kinds = duck.run(self.sql, {name: one.empty_table() for name, one in tables.items()})
+        except RidgelineError as error:
+            raise SchemaError(str(error)) from error
         finally:
             duck.close()
-        return pa.schema([field_of(*column) for column in zip(checked(found), kinds, strict=True)])
+        return pa.schema([field_of(*column) for column in zip(checked(found.schema), kinds, strict=True)])
 
     def _with_borders(self, schema: pa.Schema) -> pa.Schema:
         """The columns of a table, with those of the window."""
@@ -368,7 +317,7 @@ class Sql(DividedOperator, Generic[T]):
 
     def _run(self, tables: Sequence[pa.Table], end: int | None) -> None:
         """Emit the rows that the SQL makes of tables. `end`: of their window of record time."""
-        found = self.duck.run(self.sql, dict(zip(self.tables, tables, strict=True)))
+        found, _ = self.duck.run(self.sql, dict(zip(self.tables, tables, strict=True)))
         found = whole_numbers(found, self.output.schema.arrow).combine_chunks()
         for batch in found.to_batches():
             if end is None or self.timestamp is not None:
@@ -387,8 +336,6 @@ def field_of(field: pa.Field, kind: str) -> pa.Field:
     """A column of the result, by its type in DuckDB. Raises SchemaError for one that streams do not have."""
     if kind in ("HUGEINT", "UHUGEINT"):
         return pa.field(field.name, pa.int64())
-    if kind == "INTERVAL":
-        return pa.field(field.name, pa.duration("us"))
     if pa.types.is_null(field.type):
         raise SchemaError(
             f"column `{field.name}` is null in all rows; give it a type: `cast(null as varchar)`"

@@ -21,12 +21,9 @@ T = TypeVar("T", default=Any)
 Unnamed_contra = TypeVar("Unnamed_contra", contravariant=True, default=Any)
 Named_contra = TypeVar("Named_contra", contravariant=True, default=Any)
 Made_co = TypeVar("Made_co", covariant=True, default=Any)
-Emit_contra = TypeVar("Emit_contra", contravariant=True, default=Named_contra)
-Ttl_contra = TypeVar("Ttl_contra", contravariant=True, default=Named_contra)
-By_contra = TypeVar("By_contra", contravariant=True, default=Named_contra)
 
 
-class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co, Emit_contra, Ttl_contra, By_contra]):
+class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co]):
     """A step that takes values by name: `with_columns("euros", euros="cents / 100", partitions=2)`.
 
     `emit`, `ttl` and `ttl_by` are options of `aggregate` of all records, and values of other steps.
@@ -37,9 +34,9 @@ class Keywords(Protocol[Unnamed_contra, Named_contra, Made_co, Emit_contra, Ttl_
         name: str,
         /,
         *unnamed: Unnamed_contra,
-        emit: Emit_contra = ...,
-        ttl: Ttl_contra = ...,
-        ttl_by: By_contra = ...,
+        emit: Named_contra | Literal["changes", "records"] = ...,
+        ttl: Named_contra | float | str | None = ...,
+        ttl_by: Named_contra | Literal["clock", "record"] = ...,
         partitions: int = ...,
         partitioner: Partitioner | None = ...,
         application_window_count: int = ...,
@@ -98,20 +95,6 @@ def branches(method: Callable[..., Outputs]) -> BranchingStep:
     return cast("Any", method)
 
 
-def aggregates_windows(method: Callable[..., Made_co]) -> Keywords[Never, Aggregate, Made_co]:
-    """The method, as type checkers see it on an instance."""
-    return cast("Any", method)
-
-
-def aggregates_all(
-    method: Callable[..., Made_co],
-) -> Keywords[
-    Never,
-    Aggregate,
-    Made_co,
-    Literal["changes", "records"],
-    float | str | None,
-    Literal["clock", "record"],
-]:
+def aggregates(method: Callable[..., Made_co]) -> Keywords[Never, Aggregate, Made_co]:
     """The method, as type checkers see it on an instance."""
     return cast("Any", method)

@@ -13,7 +13,7 @@ from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
 from ridgeline.operators.windows import KINDS
 from ridgeline.streams.connecting import NoStream, input_of
-from ridgeline.streams.expressing import aggregates_all, aggregates_windows
+from ridgeline.streams.expressing import aggregates
 from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
 
@@ -82,7 +82,7 @@ class WindowedStream(_Keyed):
         self.windows = windows
         self.options = options
 
-    @aggregates_windows
+    @aggregates
     def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
         """Aggregate the records of each window, see `Windowed`: `aggregate("counts", clicks=agg.count())`.
 
@@ -90,14 +90,13 @@ class WindowedStream(_Keyed):
         or an end that is among the aggregates stands there instead. Their times are the ends of windows.
         Other keyword arguments are attributes of the operator. Raises RidgelineError for no aggregate.
         """
-        refuse_unnamed(name, unnamed)
-        values, attributes = divided(name, aggregates)
+        values, attributes = divided(name, unnamed, aggregates)
         kinds = {one.kind for one in values.values()}
-        refuse_keys(name, self.columns, values)
         border = {"window_start": aggregate.window_start(), "window_end": aggregate.window_end()}
         values = {column: one for column, one in border.items() if one.kind not in kinds} | values
-        refuse_keys(name, self.columns, values, borders=True)
-        options: dict[str, Any] = {"timestamp": named(values, "window_end"), **self.options}
+        refuse_keys(name, self.columns, values)
+        end = next(column for column, one in values.items() if one.kind == "window_end")
+        options: dict[str, Any] = {"timestamp": end, **self.options}
         operator = Windowed(self.windows, key=self._key, values=values, **options)
         return self._followed(name, operator, attributes)
 
@@ -136,7 +135,7 @@ class GroupedStream(_Keyed):
         """
         return WindowedStream(self.stream, self.columns, windows, options)
 
-    @aggregates_all
+    @aggregates
     def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
         """Aggregate all records of each key so far, see `Running`: `aggregate("totals", n=agg.count())`.
 
@@ -144,9 +143,8 @@ class GroupedStream(_Keyed):
         record, `ttl="1h"` forgets keys. Other keyword arguments are attributes of the operator. Raises
         RidgelineError for no aggregate.
         """
-        refuse_unnamed(name, unnamed)
         own = ("emit", "ttl", "ttl_by")
-        values, attributes = divided(name, aggregates, *own)
+        values, attributes = divided(name, unnamed, aggregates, *own)
         options = {one: attributes.pop(one) for one in own if one in attributes}
         refuse_keys(name, self.columns, values)
         return self._followed(name, Running(self._key, values=values, **options), attributes)
@@ -204,12 +202,18 @@ class GroupedStream(_Keyed):
         return self.stream.process(name, operator, port, **attributes)
 
 
-def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[str, Aggregate], Any]:
+def divided(
+    name: str, unnamed: Sequence[object], given: Mapping[str, Any], *options: str
+) -> tuple[dict[str, Aggregate], Any]:
     """The aggregates and the attributes among the keyword arguments of a step.
 
-    `options`: keywords that are neither. Raises RidgelineError for no aggregate, for a function of
-    `aggregate` that was not called, and for a keyword that is nothing of all this.
+    `options`: keywords that are neither. Raises RidgelineError for no aggregate, for those without a name for
+    their column, `unnamed`, for a function of `aggregate` that was not called, and for other keywords.
     """
+    if unnamed:
+        kind = getattr(unnamed[0], "kind", "count")
+        what = f"step `{name}` has {shorten(unnamed[0])} without a name for its column"
+        raise RidgelineError(f'{what}; name it: `aggregate("{name}", result=agg.{kind}(...))`')
     values = {column: one for column, one in given.items() if isinstance(one, Aggregate)}
     for column, one in given.items():
         if callable(one) and getattr(one, "__module__", "").startswith(aggregate.__name__):
@@ -235,32 +239,9 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
     return values, {column: one for column, one in given.items() if column not in values}
 
 
-def refuse_unnamed(name: str, unnamed: Sequence[object]) -> None:
-    """Raise RidgelineError for aggregates without a name for their columns."""
-    if unnamed:
-        kind = getattr(unnamed[0], "kind", "count")
-        what = f"step `{name}` has {shorten(unnamed[0])} without a name for its column"
-        raise RidgelineError(f'{what}; name it: `aggregate("{name}", result=agg.{kind}(...))`')
-
-
-def refuse_keys(
-    name: str, keys: Sequence[str], values: Mapping[str, Aggregate], *, borders: bool = False
-) -> None:
-    """Raise RidgelineError for a column of the key that an aggregate would replace.
-
-    `borders`: the columns are those that results of windows have by themselves.
-    """
+def refuse_keys(name: str, keys: Sequence[str], values: Mapping[str, Aggregate]) -> None:
+    """Raise RidgelineError for a column of the key that an aggregate or a border of windows would replace."""
     for key in keys:
-        if key not in values:
-            continue
-        what = f"aggregate `{key}` of step `{name}` has the name of a column of its key"
-        msg = f"{what}; give it another name"
-        if borders:
-            what = f"step `{name}` is grouped by `{key}`, a name that the borders of its windows have, too"
-            msg = f"{what}; give these another one: `at=agg.{values[key].kind}()`"
-        raise RidgelineError(msg)
-
-
-def named(values: Mapping[str, Aggregate], kind: str) -> str:
-    """The name of the first aggregate of a kind."""
-    return next(column for column, one in values.items() if one.kind == kind)
+        if key in values:
+            what = f"step `{name}` is grouped by `{key}`, and has an aggregate of that name, too"
+            raise RidgelineError(f"{what}; give it another name: `at=agg.{values[key].kind}(...)`")

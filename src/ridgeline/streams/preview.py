@@ -26,6 +26,7 @@ from ridgeline.api import (
 from ridgeline.api.module import owner_of
 from ridgeline.connect import PartitionedInput
 from ridgeline.connect import Source as Kit
+from ridgeline.connect.extras import library
 from ridgeline.connect.reader import deletions_of
 from ridgeline.plan.validation import examine
 from ridgeline.streams.connecting import Source, connect, name_of
@@ -136,40 +137,18 @@ class Preview:
 
 
 def preview(app: Application, source: Source, count: int, windows: int) -> Preview:
-    """Run what leads to a port in this process; return the first tuples that leave it.
+    """Run what leads to a port in this process until enough tuples have left it; return the first of them.
 
-    Ends once they are there, and with Ctrl-C, if a window was committed. After a window of an endless input
-    that gave fewer a line on the standard error says how it ends.
-
-    Raises ValidationError with the faults of these operators, OperatorError if one of them fails,
-    KeyboardInterrupt, and RidgelineError for a port within a module.
+    Raises ValidationError with the faults of these operators, OperatorError if one of them fails, and
+    RidgelineError for a port within a module.
     """
     part, name, schema = collecting(app, source, "preview")
-    endless = ending_never(part)
-    runs: list[Any] = []
-    hinted = not endless or windows <= 1
 
     def enough(run: Any) -> bool:
-        nonlocal hinted
-        runs[:] = [run]
-        if name not in run.collectors:
-            return False
-        windows_held = list(run.collectors[name].windows.values())
-        if sum(batch.num_rows for some in windows_held for batch in some) >= count:
-            return True
-        if not hinted and run.windows_committed:
-            hinted = True
-            said = f"input `{endless[0]}` has not ended: preview waits up to {windows} windows"
-            said += f" for {count} tuples; Ctrl-C shows those that are there"
-            Console(stderr=True).print(said, markup=False)
-        return False
+        kept = run.collectors[name].windows.values() if name in run.collectors else ()
+        return sum(batch.num_rows for batches in kept for batch in batches) >= count
 
-    try:
-        rows = _testing().run_local(part, windows=windows, until=enough).collected(name)[:count]
-    except KeyboardInterrupt:
-        if not runs or name not in runs[0].collectors:
-            raise
-        rows = runs[0].collected(name)[:count]
+    rows = _testing().run_local(part, windows=windows, until=enough).collected(name)[:count]
     return Preview(rows, None if schema is None or schema.pickled else schema.arrow)
 
 
@@ -249,21 +228,15 @@ def stream_html(name: str, columns: pa.Schema) -> str:
 
 def application_html(app: Application) -> str:
     """An application in a notebook: its steps, and which they read."""
-    reads: dict[int, list[str]] = {}
-    for added in app.streams:
-        for sink in added.sinks:
-            reads.setdefault(id(owner_of(sink)), []).append(name_of(app, owner_of(added.source)))
-    steps: list[Any] = [(one.name, one.operator, one.attributes) for one in app.operators]
-    steps += [(one.name, one.module, one.attributes) for one in app.modules]
-    rows = [
-        [
-            name,
-            type(part).__name__,
-            ", ".join(reads.get(id(part), [])),
-            ", ".join(f"{key}={value}" for key, value in attributes.items()),
+    rows = []
+    for step in app.added:
+        reads = [
+            name_of(app, owner_of(added.source))
+            for added in app.streams
+            if any(owner_of(sink) is step.instance for sink in added.sinks)
         ]
-        for name, part, attributes in steps
-    ]
+        attributes = [f"{key}={value}" for key, value in step.attributes.items()]
+        rows.append([step.name, type(step.instance).__name__, ", ".join(reads), ", ".join(attributes)])
     title = f"<div><b>{html.escape(str(app.name))}</b></div>"
     return title + html_table(["step", "operator", "reads", "attributes"], rows)
 
@@ -302,23 +275,14 @@ def _run(app: Application, source: Source, windows: int | None) -> tuple[Any, st
     return _testing().run_local(part, windows=windows), name, schema
 
 
-FRAMES = {
-    "polars": "pip install 'ridgeline[frames]', or take `to_frame(\"arrow\")`",
-    "arrow": "",
-    "pandas": "pip install pandas",
-}
-"""The kinds of frames, and how their libraries are installed."""
+FRAMES = ("polars", "arrow", "pandas")
+"""The kinds of frames."""
 
 
 def as_frame(table: pa.Table, kind: str) -> Any:
-    """A table as a frame of one of `FRAMES`. Raises RidgelineError if its library is not installed."""
+    """A table as a frame of one of `FRAMES`. Raises RidgelineError without polars, ImportError of pandas."""
     if kind == "arrow":
         return table
-    try:
-        if kind == "pandas":
-            return table.to_pandas()
-        import polars as pl
-    except ImportError as error:
-        what = f"`to_frame` needs {kind}, which cannot be imported ({error})"
-        raise RidgelineError(f"{what}; install it: {FRAMES[kind]}") from error
-    return pl.from_arrow(table)
+    if kind == "pandas":
+        return table.to_pandas()
+    return library("polars", "`to_frame` needs polars, which cannot be imported", "frames").from_arrow(table)

@@ -43,7 +43,7 @@ from ridgeline.streams.connecting import (
     outputs_of,
     stream_of,
 )
-from ridgeline.streams.expressing import aggregates_all
+from ridgeline.streams.expressing import aggregates
 from ridgeline.streams.expressions import ExpressionSteps, split_options
 from ridgeline.streams.preview import (
     FRAMES,
@@ -171,9 +171,8 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
     def preview(self, count: int = 20, *, windows: int = 20) -> Preview:
         """Run all steps that lead here in this process; return the first `count` tuples, as a table.
 
-        Outputs write nothing. It ends once there are as many tuples, after at most `windows` windows, and by
-        Ctrl-C. Where an input never ends and has fewer, a line on the standard error says so.
-        Raises ValidationError, and OperatorError if a step fails.
+        Outputs write nothing. It ends once there are as many tuples, after at most `windows` windows. Raises
+        ValidationError, and OperatorError if a step fails.
         """
         return preview(self.app, self.source, count, windows)
 
@@ -201,7 +200,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         """Run as `collect`; return all tuples as a frame of polars or pandas, or as an Arrow table.
 
         Raises as `collect`, and RidgelineError for a stream of `object`, for another `kind`, or where polars
-        or pandas is not installed.
+        is not installed.
         """
         if kind not in FRAMES:
             raise RidgelineError(f"`to_frame` makes frames of {', '.join(map(repr, FRAMES))}; got {kind!r}")
@@ -369,13 +368,12 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         return WindowedStream(self, (), windows, options)
 
-    @aggregates_all
-    def aggregate(self, name: str, /, *unnamed: object, **aggregates: Any) -> Stream[Any]:
+    @aggregates
+    def aggregate(self, name: str, /, *unnamed: Any, **aggregates: Any) -> Stream[Any]:
         """Aggregate all records so far without a key, as `GroupedStream.aggregate`: in one partition."""
-        from ridgeline.streams.grouped import GroupedStream, refuse_unnamed
+        from ridgeline.streams.grouped import GroupedStream
 
-        refuse_unnamed(name, unnamed)
-        return GroupedStream(self, ()).aggregate(name, **aggregates)
+        return GroupedStream(self, ()).aggregate(name, *unnamed, **aggregates)
 
     @overload
     def write(self, name: str, **attributes: Unpack[OperatorAttributes]) -> ConsoleOutput: ...
