@@ -258,12 +258,6 @@ class Measurement:
         self._totals.planned(event.topology)
         self.own_metrics.planned(event.topology)
 
-    def _settle(self, window_id: int) -> None:
-        """With the first window of a plan its changes are final: bound what is kept of others."""
-        if self._run.settles(window_id):
-            for fold in (self._statuses, self._ages, self._progress, self.own_metrics):
-                fold.settle()
-
     def _end(self, event: ApplicationEnded) -> None:
         self._run.ended = event
         self._progress.ended(event)
@@ -274,7 +268,6 @@ class Measurement:
     def _plan_window(self, event: WindowPlanned) -> None:
         if self._progress.schedule.first is None:
             self._run_totals.started = event.at
-        self._run.window_planned(event.window_id)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:
@@ -302,7 +295,6 @@ class Measurement:
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window, whose events have all come just before."""
-        self._settle(event.window_id)  # first, as the events are of the new plan's operators
         events = self._windows.events_of(event)
         times = assemble(self.topology, events)
         reported = times.reported

@@ -25,26 +25,23 @@ class OwnMetrics:
         self._of: dict[str, list[_Kept]] = {}
         """The same by operator."""
         self._former: dict[tuple[str, str], _Kept] = {}
-        """Those of the plan before, until the plan counts."""
+        """Those of the plan before that the plan has not: the driver may go back to it."""
 
     def planned(self, topology: Topology) -> None:
-        """Take a plan in. Metrics that it has not are forgotten once it counts (`settle`)."""
+        """Take a plan in."""
         metrics = topology.metrics
         windows = max(1, min(_WINDOWS_KEPT, _VALUES_KEPT // max(1, len(metrics))))
-        before, self._kept, self._of = {**self._former, **self._kept}, {}, {}
+        before, self._kept, self._of = self._kept, {}, {}
         partitions = Counter(node.label for node in topology.operators)
         for node in metrics:
-            known = before.get((node.operator, node.name))
+            key = node.operator, node.name
+            known = before.get(key) or self._former.get(key)
             if known is None or (known.node.kind, known.node.cumulative) != (node.kind, node.cumulative):
                 known = _Kept(node, windows)
             known.planned(node, partitions[node.operator])
-            self._kept[node.operator, node.name] = known
+            self._kept[key] = known
             self._of.setdefault(node.operator, []).append(known)
         self._former = {key: kept for key, kept in before.items() if key not in self._kept}
-
-    def settle(self) -> None:
-        """The plan counts: forget the metrics of operators that it has not."""
-        self._former = {}
 
     def add(self, event: OperatorMetrics) -> None:
         """Take in a window that is committed."""

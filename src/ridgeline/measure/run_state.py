@@ -21,9 +21,6 @@ class RunState:
         """The present one."""
         self.ended: ApplicationEnded | None = None
         self._started = 0.0
-        self._tried_from: int | None = None
-        """The first window of a plan, before that is committed: the driver may go back to the plan before."""
-        self._tried = False
 
     def planned(self, event: ApplicationPlanned) -> ApplicationPlanned:
         """Take a plan in and return it. Later ones inherit from the first one what they do not say."""
@@ -33,19 +30,7 @@ class RunState:
             info = {**self.plan.info, **event.info}
             event = replace(event, application_id=event.application_id or self.plan.application_id, info=info)
         self.plan, self.ended = event, None
-        self._tried, self._tried_from = True, None
         return event
-
-    def window_planned(self, window_id: int) -> None:
-        """A window begins, the first of its plan or a later one."""
-        if self._tried_from is None:
-            self._tried_from = window_id
-
-    def settles(self, window_id: int) -> bool:
-        """A window is committed: whether it is the first of its plan, so that this is final."""
-        settles = self._tried and self._tried_from is not None and window_id >= self._tried_from
-        self._tried = self._tried and not settles
-        return settles
 
     @property
     def topology(self) -> Topology:

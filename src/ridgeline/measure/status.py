@@ -120,14 +120,10 @@ class Statuses:
                     row[name] = known.row[name]
             known.node, known.row = node, row
             self._known[node.series] = self.operators[node.id] = known
+        for gone in surplus(self._known, {node.series for node in topology.operators}):
+            del self._known[gone]
         before = self.containers
         self.containers = {one: before.get(one) or ContainerStatus(one) for one in topology.containers}
-
-    def settle(self) -> None:
-        """The plan has a window: bound what is kept of others."""
-        present = {status.node.series for status in self.operators.values()}
-        for gone in surplus(self._known, present):
-            del self._known[gone]
 
     def _of_process(self, host: str, pid: int) -> list[ContainerStatus]:
         """The containers of a process."""

@@ -441,15 +441,10 @@ def _ranks(
     return [np.flatnonzero(depths == depth) for depth in range(int(depths.max(initial=-1)) + 1)]
 
 
-def first_partition(series: Series) -> Series:
-    """The operator with which figures are shown of one that a plan has no more."""
-    return series[0], 0
-
-
 def surplus(known: Iterable[_Key], present: Container[_Key] = (), most: int = KEPT) -> list[_Key]:
     """Those that are to be forgotten of what is `known`: the first that are not `present`, but for so many.
 
-    To be called once a plan has a window. Until then the driver may go back to the plan before.
+    So the driver may go back from a plan that fails to the one before, and no figure begins anew.
     """
     gone = [one for one in known if one not in present]
     return gone[: max(0, len(gone) - most)]

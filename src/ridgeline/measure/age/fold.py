@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from ridgeline.measure.age.record_age import RecordAges, merged, older, place_or
 from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import AgeSample, OutputPublished, WindowCommitted, WindowReported
-from ridgeline.measure.topology import OperatorNode, Series, Topology, first_partition
+from ridgeline.measure.topology import OperatorNode, Series, Topology, surplus
 
 PENDING_SAMPLES = 512
 """How many samples of a partition wait to be published at most; above, the two oldest are merged."""
@@ -69,10 +69,10 @@ class PublishAges:
                 if window <= event.window_id:
                     yield series, replace(sample, place="publish"), event.at - as_of
 
-    def keep(self, names: set[str]) -> None:
-        """Forget operators that a new plan has no more."""
+    def planned(self, names: Collection[str]) -> None:
+        """Replace the plan: bound what is kept of operators that it has not."""
         for known in (self._visible, self._waiting):
-            for gone in known.keys() - names:
+            for gone in surplus(known, names):
                 del known[gone]
 
 
@@ -109,11 +109,8 @@ class AgeFold:
     def planned(self, topology: Topology) -> None:
         """Replace the plan. Ages go on by label and partition."""
         self._topology, self._nodes = topology, {node.series: node for node in topology.operators}
-
-    def settle(self) -> None:
-        """The plan has a window: what is kept of operators that it has not is shown with others."""
-        self._ages.settle(self._nodes)
-        self._publish.keep(set(self._topology.names))
+        self._ages.planned(self._nodes)
+        self._publish.planned(topology.names)
 
     def window(self, event: WindowReported, commit: WindowCommitted) -> None:
         """Take a committed window of the plan in; the ages at `commit` are known only now."""
@@ -158,7 +155,8 @@ class AgeFold:
             self._add(*found, event.at)
 
     def _add(self, series: Series, sample: AgeSample, shift: float, at: float) -> None:
-        node = self._nodes.get(series) or self._nodes.get(first_partition(series))
+        # What waited at a partition that is gone is published by the first one.
+        node = self._nodes.get(series) or self._nodes.get((series[0], 0))
         if node is None:
             return
         ages = self._ages.add(node.series, sample, at, shift)

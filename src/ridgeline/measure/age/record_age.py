@@ -46,7 +46,7 @@ from ridgeline.measure.age.histogram import (
     values_of,
 )
 from ridgeline.measure.events import AgeSample
-from ridgeline.measure.topology import Series, first_partition, surplus
+from ridgeline.measure.topology import Series, surplus
 
 LEVELS: Mapping[str, str] = {
     "source": "INFO",
@@ -343,11 +343,6 @@ class _Series:
         self.sum_seconds += max(0.0, exactly.total - float((early * counts).sum()))
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
-    def merge_recent(self, other: _Series) -> None:
-        """Add the seconds of another operator's ages, without its totals."""
-        for second, (ages, exactly) in other.seconds.items():
-            self._join(second, ages, exactly)
-
     def _join(self, second: int, ages: Histogram, exactly: Ages) -> None:
         known = self.seconds.get(second)
         if known is None:
@@ -435,17 +430,8 @@ class RecordAges:
         )
         return AgeFigures(place, *found, *within)
 
-    def settle(self, present: Container[Series]) -> None:
-        """The plan has a window: the last minute of operators that it has not is shown with others.
-
-        These are the first partitions of the same label. Totals stay.
-        """
-        for gone in [one for one in self._series if one not in present]:
-            heir = first_partition(gone)
-            for place, former in self._series[gone].items():
-                if heir in present:
-                    self._series.setdefault(heir, {}).setdefault(place, _Series()).merge_recent(former)
-                former.seconds, former.recent = {}, Histogram()
+    def planned(self, present: Container[Series]) -> None:
+        """Replace the plan: bound what is kept of operators that it has not."""
         for gone in surplus(self._series, present):
             del self._series[gone]
 

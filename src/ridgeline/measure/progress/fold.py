@@ -94,7 +94,7 @@ class ProgressFold:
         self._averages = Averages()
         self._sources: dict[str, SourceLevel] = {}
         self._former: dict[str, SourceLevel] = {}
-        """Those that the plan does not have, until it counts."""
+        """Those of the plan before that the plan has not: the driver may go back to it."""
         self._stuck_stores: dict[tuple[str, str], str] = {}
         """Why nothing can be committed or published, by host and output of the event."""
         self.schedule = WindowSchedule(window_seconds, interval_seconds)
@@ -114,20 +114,16 @@ class ProgressFold:
         self._settling.begin()
         self._topology = topology
         self._shape = ProgressShape(topology)
-        known = {**self._former, **self._sources}
-        self._sources = {}
+        before, self._sources = self._sources, {}
         for name in dict.fromkeys(node.name for node in topology.operators if node.kind == "input"):
-            source = known.pop(name, None) or SourceLevel(
+            known = before.get(name) or self._former.get(name)
+            source = known or SourceLevel(
                 SourceBacklog(window_seconds=self._window_seconds, interval_seconds=self._interval_seconds)
             )
             source.repartition(tuple(node.id for node in topology.partitions_of(name)))
             self._sources[name] = source
-        self._former = known
+        self._former = {name: one for name, one in before.items() if name not in self._sources}
         self.windows.clear()
-
-    def settle(self) -> None:
-        """The plan has a window: drop the sources of plans before."""
-        self._former = {}
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
