@@ -92,12 +92,6 @@ class LastInMarket(Last):
     prices.process(Last.note)
 
 
-class LastOfAll(Last):
-    needs_order = True
-    prices = InputPort(Price, key="symbol")
-    prices.process(Last.note)
-
-
 class Everywhere(Partitioner):
     def define_partitions(self, count: int, ports: Any) -> list[Partition]:
         return [Partition() for _ in range(count)]
@@ -142,7 +136,7 @@ TWO: dict[str, Any] = {"partitions": 2}
             PricesBySymbol(),
             1,
             [(ByMarket(), TWO), (Along(), {})],
-            LastOfAll(),
+            Last(),
             "`step0` before it is divided by `market`, not by `symbol`; .*`step0` one partition",
         ),
         (
@@ -171,7 +165,7 @@ def test_a_plan_that_may_lose_the_order_is_refused(
     found = find_faults(application(source, steps, last, partitions=source_partitions))
     assert len(found) == bool(fault)
     for one in found:
-        assert one.where == ("last" if isinstance(last, LastOfAll) else "last.prices")
+        assert one.where == "last.prices"
         assert re.search(fault, str(one))
 
 

@@ -105,7 +105,7 @@ def test_a_loop_goes_on_through_changes():
     ]
 
 
-def test_a_delay_outside_of_a_loop_only_shifts_and_the_plan_says_so():
+def test_a_delay_outside_of_a_loop_only_shifts():
     app = Application("shift", window="100ms")
     source = app.add_operator("source", ListInput(Pair, [(1, 2), END_WINDOW, (3, 4)]))
     delay = app.add_module("delay", Delay(Pair))
@@ -116,6 +116,5 @@ def test_a_delay_outside_of_a_loop_only_shifts_and_the_plan_says_so():
     assert [run.collected("sink", window) for window in range(4)] == [[], [Pair(1, 2)], [Pair(3, 4)], []]
     plan = plan_application(app)
     assert [str(note) for note in find_notes(plan.logical, plan.physical)] == [
-        "`delay`: it is in no loop: its stream comes one window later, nothing else",
         "`delay`: the application runs one window at a time, whatever `windows_in_flight` says",
     ]

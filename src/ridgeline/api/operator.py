@@ -284,11 +284,6 @@ class Operator(Component):
 
     It declares `timestamp` and `lateness`, and overrides `idle_seconds` and `end_of_input`.
     """
-    needs_order: ClassVar[bool] = False
-    """True: results depend on the order of a key's tuples; `order=Order.KEPT` on all input ports.
-
-    A port's own `order` wins over it.
-    """
     state_depends_on: ClassVar[Sequence[str]] = ()
     """Properties, and input ports for their columns, without which its state means something else.
 

@@ -152,12 +152,13 @@ def state_by_key_that_follows_round_robin() -> Application:
 
 
 class Newest(Passing):
-    needs_order = True
+    orders = InputPort(Order, order="KEPT")
+    orders.process(Passing.pass_on)
 
 
 @faulty(
-    "`newest`: it needs the tuples of a key in ... or give `passing` one partition",
-    "`newest`: it needs the tuples of a key in ... or give `newest` one partition",
+    "`newest.orders`: it needs the tuples of a key in ... or give `passing` one partition",
+    "`newest.orders`: it needs the tuples of a key in ... or give `newest` one partition",
 )
 def order_that_round_robin_loses() -> Application:
     return in_a_row(

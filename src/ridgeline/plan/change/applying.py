@@ -203,18 +203,13 @@ def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> Non
 
 def _repartition(editor: Editor, edit: Repartition) -> None:
     """Set the attributes `partitions` and `partitioner` of an operator."""
-    given: dict[str, Any] = {}
     if edit.partitions is None and edit.partitioner is None:
         what = "it is to be repartitioned, but neither `partitions` nor `partitioner` is given"
         editor.faults.add(f"{edit.operator}.partitions", what, "say how many partitions it is to have")
-    if edit.partitions is not None:
-        given["partitions"] = edit.partitions
-    if edit.partitioner is not None:
-        made = editor.partitioner(f"{edit.operator}.partitioner", edit.partitioner)
-        if made is not None:
-            given["partitioner"] = made
-    for one, _ in editor.members(edit.operator, "partitions"):
-        editor.graph = editor.graph.put(one.given("attribute", "", given))
+    given = {"partitions": edit.partitions, "partitioner": edit.partitioner}
+    for name, value in given.items() if editor.members(edit.operator, "partitions") else ():
+        if value is not None:
+            _set_attribute(editor, SetAttribute(edit.operator, name, value))
 
 
 _MAKE: Mapping[type, Callable[[Editor, Any], None]] = {

@@ -164,22 +164,12 @@ def check_loops(draft: Draft, faults: Faults) -> None:
 
 
 def loop_notes(logical: LogicalPlan) -> Iterator[tuple[str, str]]:
-    """The operators with what is to be known of delays: each delay that is in no loop, then of all loops."""
-    pairs = [(edge.source.name, edge.sink.name) for edge in logical.edges]
-    following = successors([one.name for one in logical.operators], pairs)
-    heads = {
-        module_of(one.name): one.name for one in logical.operators if isinstance(one.operator, DelayHead)
-    }
-    for delay, head in heads.items():
-        behind = {head}
-        for _ in heads:  # a loop may go through several delays
-            behind |= {node for one in behind for node in reachable(one, following)}
-            behind |= {one for other, one in heads.items() if f"{other}.{TAIL}" in behind}
-        if f"{delay}.{TAIL}" not in behind:
-            yield delay, "it is in no loop: its stream comes one window later, nothing else"
-    if heads:
-        first = next(iter(heads))
-        yield first, "the application runs one window at a time, whatever `windows_in_flight` says"
-        sources = [one.name for one in logical.operators if isinstance(one.operator, SparkSource)]
-        if sources:
-            yield first, f"loops go on only as {listed(sources)} has new rows: Spark begins windows with them"
+    """What is to be known of loops, with the first delay."""
+    heads = [one.name for one in logical.operators if isinstance(one.operator, DelayHead)]
+    if not heads:
+        return
+    first = module_of(heads[0])
+    yield first, "the application runs one window at a time, whatever `windows_in_flight` says"
+    sources = [one.name for one in logical.operators if isinstance(one.operator, SparkSource)]
+    if sources:
+        yield first, f"loops go on only as {listed(sources)} has new rows: Spark begins windows with them"

@@ -21,22 +21,21 @@ def check_order(draft: Draft, faults: Faults) -> None:
     for operator in draft.operators:
         _check_promises(faults, operator)
         reported: set[tuple[str, str]] = set()
-        for name, port in operator.declared.inputs.items():
+        for name in operator.declared.inputs:
             order = _order_of(draft, faults, operator, name)
             if order is None or name not in operator.entered:
                 continue
-            where = operator.name if port.order is None else operator.port(name)
             for at, what, remedy in _losses(operator, name, order):
                 if (at, what) not in reported:  # another port may have the same operators before it
                     reported.add((at, what))
-                    faults.add(where, f"{_NEEDS}, but {what}", remedy)
+                    faults.add(operator.port(name), f"{_NEEDS}, but {what}", remedy)
 
 
 def _order_of(draft: Draft, faults: Faults, operator: LogicalOperator, name: str) -> Order | None:
     """The order that an input port needs; None for none, or if what is declared is faulty."""
     declared: Any = operator.declared.inputs[name].order
     if declared is None:
-        return Order.KEPT if operator.operator.needs_order else None
+        return None
     order = member_of(faults, operator.port(name), "order", Order, declared)
     if order is Order.BY_TIME and draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF:
         what = "the port takes its tuples in the order of their times, but they have none at "

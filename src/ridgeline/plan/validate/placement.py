@@ -11,7 +11,7 @@ from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import Fault, Faults, listed
 from ridgeline.measure.wording.units import plural
 from ridgeline.plan.draft import Draft
-from ridgeline.plan.graphs import Sets, find_path, strong_components, successors, topological_order
+from ridgeline.plan.graphs import Sets, strong_components, topological_order
 from ridgeline.plan.logical import Edge, LogicalOperator
 from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 
@@ -121,7 +121,7 @@ class _Colocation:
             if not edge.one_to_one and not edge.together:
                 if not edge.is_known:
                     return None
-                return f"it would wait for itself: `{self._detour(inside, edge)}` leaves it and comes back"
+                return f"it would wait for itself: stream `{edge.stream}` leaves it and comes back"
         return ""
 
     def _conflict_of_inputs(self, members: Sequence[str]) -> str:
@@ -136,17 +136,6 @@ class _Colocation:
                 f"and `{first.sink.port(first.port)}` gets tuples of `{first.source.name}`"
             )
         return ""
-
-    def _detour(self, inside: Sequence[Edge], broken: Edge) -> str:
-        """The path through the group over an edge that cannot be within one container."""
-        following = successors(self._operators, [(one.source.name, one.sink.name) for one in inside])
-        source, sink = broken.source.name, broken.sink.name
-        for start, goal in {one.source.name: one.sink.name for one in inside if one.together}.items():
-            before = [start] if start == source else find_path(start, source, following)
-            after = [goal] if goal == sink else find_path(sink, goal, following)
-            if before and after:
-                return " -> ".join(before + after)
-        return f"{source} -> {sink}"
 
     def with_rules(self, rules: Sequence[PlacementRule]) -> tuple[Groups, Fault | None]:
         """The groups with these rules, and the contradiction of the last one with another or with a locality.
