@@ -253,7 +253,7 @@ REFUSED: list[tuple[Make, str]] = [
     (events(per_second=math.inf), "should be a finite number"),
     (lambda: lib.FilterRows(cast("Any", {"polars": PICKLED})), "predicate.*a function of Python.*as code"),
     (events(columns={}), "at least 1"),
-    (events(columns={"id": 5}), "columns.id.*instance of Integers or an instance of Uniform"),
+    (events(columns={"id": 5}), "columns.id.*instance of Column"),
     (lambda: lib.RandomEventGenerator(minimum=5, maximum=4), "`minimum`.*not be above `maximum`, which is 4"),
     (lib.FileOutput, "path.*is required"),
     (lambda: lib.FileOutput("out", format=cast("Any", "csv")), "should be 'parquet' or 'jsonl'"),

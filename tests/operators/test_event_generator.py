@@ -11,7 +11,6 @@ import pytest
 from ridgeline import Application
 from ridgeline.operators import EventGenerator, RandomEventGenerator
 from ridgeline.operators.generators import choice, integers, normal, sequence, times, uniform
-from ridgeline.operators.random_event_generator import random_integers
 from ridgeline.testing import CollectorSink, run_local
 from support.depth import deeper
 
@@ -77,15 +76,15 @@ def splitmix64(seed, number):
 def test_numbers_are_those_of_splitmix64(seed):
     assert splitmix64(1234567, 0) == 6457827717110365317  # as rosettacode.org has it
     expected = [splitmix64(seed, number) % 201 - 100 for number in range(50)]
-    assert random_integers(seed, 0, 50, -100, 100).tolist() == expected
-    assert random_integers(seed, 20, 30, -100, 100).tolist() == expected[20:30]
+    assert integers(-100, 100).values(seed, 0, 50).to_pylist() == expected
+    assert integers(-100, 100).values(seed, 20, 30).to_pylist() == expected[20:30]
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3, 7])
 def test_the_sequence_is_the_same_for_any_number_of_partitions(partitions):
     windows = generate(partitions, minimum=0, maximum=30_000, tuples_per_window=100, count=1_234, seed=7)
     assert list(map(len, windows)) == [100] * 12 + [34]
-    assert list(chain.from_iterable(windows)) == random_integers(7, 0, 1_234, 0, 30_000).tolist()
+    assert list(chain.from_iterable(windows)) == integers(0, 30_000).values(7, 0, 1_234).to_pylist()
 
 
 def test_the_count_and_how_much_of_it_is_left():

@@ -7,7 +7,7 @@ from ridgeline.operators.by_key import Deduplicate, LatestByKey, TopByKey, TopN,
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.detect import Detect
 from ridgeline.operators.elementwise import Filter, FlatMap, Map
-from ridgeline.operators.event_generator import EventGenerator
+from ridgeline.operators.event_generator import EventGenerator, RandomEventGenerator, RandomInteger
 from ridgeline.operators.file_input import FileInput
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
@@ -29,7 +29,6 @@ from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import absence, hysteresis, rate, sequence, streak
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
-from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
 from ridgeline.operators.running import Running
 from ridgeline.operators.script_operator import ScriptOperator
 from ridgeline.operators.shaping import FillForward, Format

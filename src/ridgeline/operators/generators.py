@@ -6,7 +6,7 @@ A value depends on a seed and the number of its record only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,198 +15,117 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.codec import mix
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.times import to_times
-from ridgeline.operators.random_event_generator import random_integers
 
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _DIGITS = 2.0**-53
 _OTHER = 0x2545F4914F6CDD1D
 _LARGEST = 2**62
 
 
-@dataclass(frozen=True)
-class Integers:
-    """See `integers`.
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of made-up values, as `integers`, `choice` and others return it.
+
+    `values(seed, start, stop)` gives those of the records `start` to `stop` - 1.
 
     Example:
-        >>> integers(1, 6)
-        Integers(minimum=1, maximum=6)
+        >>> sequence(1).values(0, 0, 3).to_pylist()
+        [1, 2, 3]
     """
 
-    minimum: int
-    maximum: int
-
-    kind = pa.int64()
+    kind: pa.DataType
+    make: Callable[[int, int, int], Any]
 
     def values(self, seed: int, start: int, stop: int) -> pa.Array:
         """The values of the records `start` to `stop` - 1."""
-        return pa.array(random_integers(seed, start, stop, self.minimum, self.maximum))
+        return pa.array(self.make(seed, start, stop)).cast(self.kind)
 
 
-@dataclass(frozen=True)
-class Uniform:
-    """See `uniform`.
+def _random(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt.NDArray[np.int64]:
+    """The random integers with the numbers `start` to `stop` - 1 of a seed, both bounds included.
 
-    Example:
-        >>> uniform(0, 1)
-        Uniform(low=0.0, high=1.0)
+    Number i is a hash of seed and i, modulo the size of the range. The hash is SplitMix64 (Steele, Lea and
+    Flood, OOPSLA 2014), advanced to its i-th value. The bias is less than size / 2^64. So each number can be
+    computed without those before it.
     """
-
-    low: float
-    high: float
-
-    kind = pa.float64()
-
-    def values(self, seed: int, start: int, stop: int) -> pa.Array:
-        """The values of the records `start` to `stop` - 1."""
-        return pa.array(self.low + (self.high - self.low) * _shares(seed, start, stop))
-
-
-@dataclass(frozen=True)
-class Normal:
-    """See `normal`.
-
-    Example:
-        >>> normal(100, 15)
-        Normal(mean=100.0, deviation=15.0)
-    """
-
-    mean: float
-    deviation: float
-
-    kind = pa.float64()
-
-    def values(self, seed: int, start: int, stop: int) -> pa.Array:
-        """The values of the records `start` to `stop` - 1 (Box and Muller, 1958)."""
-        radius = np.sqrt(-2.0 * np.log1p(-_shares(seed, start, stop)))
-        angle = 2.0 * math.pi * _shares(seed ^ _OTHER, start, stop)
-        return pa.array(self.mean + self.deviation * radius * np.cos(angle))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """See `choice`.
-
-    Example:
-        >>> choice(["a", "b"]).options
-        ('a', 'b')
-    """
-
-    options: tuple[Any, ...]
-    shares: tuple[float, ...]
-
-    @property
-    def kind(self) -> pa.DataType:
-        """The type of the options."""
-        return pa.array(self.options).type
-
-    def values(self, seed: int, start: int, stop: int) -> pa.Array:
-        """The values of the records `start` to `stop` - 1."""
-        borders = np.cumsum(self.shares)
-        places = np.searchsorted(borders, _shares(seed, start, stop) * borders[-1], "right")
-        return pa.array(self.options).take(pa.array(places))
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """See `sequence`.
-
-    Example:
-        >>> sequence(1)
-        Numbered(first=1, step=1)
-    """
-
-    first: int
-    step: int
-
-    kind = pa.int64()
-
-    def values(self, seed: int, start: int, stop: int) -> pa.Array:
-        """The values of the records `start` to `stop` - 1."""
-        return pa.array(self.first + self.step * np.arange(start, stop))
-
-
-@dataclass(frozen=True)
-class Times:
-    """See `times`; in microseconds.
-
-    Example:
-        >>> times("2026-01-01", every="1s").every
-        1000000
-    """
-
-    begin: int
-    every: int
-    late_by: int
-
-    kind = pa.timestamp("us", "UTC")
-
-    def values(self, seed: int, start: int, stop: int) -> pa.Array:
-        """The values of the records `start` to `stop` - 1."""
-        found = self.begin + self.every * np.arange(start, stop)
-        return pa.array(found - random_integers(seed, start, stop, 0, self.late_by)).cast(self.kind)
-
-
-Column = Integers | Uniform | Normal | Choice | Numbered | Times
-"""All kinds of columns."""
+    values = mix(np.arange(start, stop, dtype=np.uint64) * _GAMMA + np.uint64(seed % 2**64))
+    return (values % np.uint64(maximum - minimum + 1)).astype(np.int64) + np.int64(minimum)
 
 
 def _shares(seed: int, start: int, stop: int) -> npt.NDArray[np.float64]:
     """Floats from 0 to 1, exclusively."""
-    return random_integers(seed, start, stop, 0, 2**53 - 1).astype(np.float64) * _DIGITS
+    return _random(seed, start, stop, 0, 2**53 - 1).astype(np.float64) * _DIGITS
 
 
-def integers(minimum: int, maximum: int) -> Integers:
+def integers(minimum: int, maximum: int) -> Column:
     """Random integers, both bounds included. Raises ValueError for bounds in the wrong order."""
     if not -_LARGEST <= minimum <= maximum <= _LARGEST:
         raise ValueError(
             f"`minimum` and `maximum` are integers in this order; got {minimum!r} and {maximum!r}"
         )
-    return Integers(minimum, maximum)
+    return Column(pa.int64(), lambda *numbers: _random(*numbers, minimum, maximum))
 
 
-def uniform(low: float, high: float) -> Uniform:
+def uniform(low: float, high: float) -> Column:
     """Random floats, each as likely as another. Raises ValueError for bounds in the wrong order."""
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"`low` and `high` are numbers in this order; got {low!r} and {high!r}")
-    return Uniform(float(low), float(high))
+    return Column(pa.float64(), lambda *numbers: low + (high - low) * _shares(*numbers))
 
 
-def normal(mean: float, deviation: float) -> Normal:
-    """Random floats of a normal distribution. Raises ValueError for a negative deviation."""
+def normal(mean: float, deviation: float) -> Column:
+    """Random floats of a normal distribution (Box and Muller, 1958).
+
+    Raises ValueError for a negative deviation.
+    """
     if not (math.isfinite(mean) and math.isfinite(deviation) and deviation >= 0):
         raise ValueError(
             f"a normal distribution has a mean and a deviation of 0 or more; got {mean!r}, {deviation!r}"
         )
-    return Normal(float(mean), float(deviation))
+
+    def make(seed: int, start: int, stop: int) -> npt.NDArray[np.float64]:
+        radius = np.sqrt(-2.0 * np.log1p(-_shares(seed, start, stop)))
+        angle = 2.0 * math.pi * _shares(seed ^ _OTHER, start, stop)
+        return mean + deviation * radius * np.cos(angle)
+
+    return Column(pa.float64(), make)
 
 
-def choice(options: Sequence[Any], weights: Sequence[float] | None = None) -> Choice:
+def choice(options: Sequence[Any], weights: Sequence[float] | None = None) -> Column:
     """Values of a list, each as often as its weight says; without weights, as often as another.
 
     Raises ValueError without values, and for weights that do not fit.
     """
-    weights = [1.0] * len(options) if weights is None else [float(weight) for weight in weights]
+    weights = [1.0] * len(options) if weights is None else weights
     if not options or len(weights) != len(options) or min(weights) < 0 or not 0 < sum(weights) < math.inf:
         raise ValueError(
             f"`choice` takes values, and a weight for each, 0 or more; got {options!r} and {weights!r}"
         )
-    return Choice(tuple(options), tuple(weights))
+    every, borders = pa.array(options), np.cumsum(weights, dtype=np.float64)
+
+    def make(*numbers: int) -> pa.Array:
+        return every.take(pa.array(np.searchsorted(borders, _shares(*numbers) * borders[-1], "right")))
+
+    return Column(every.type, make)
 
 
-def sequence(first: int = 0, step: int = 1) -> Numbered:
+def sequence(first: int = 0, step: int = 1) -> Column:
     """Numbers one after the other: 0, 1, 2."""
-    return Numbered(first, step)
+    return Column(pa.int64(), lambda _, start, stop: first + step * np.arange(start, stop))
 
 
-def times(begin: datetime | str, *, every: float | str, late_by: float | str = 0) -> Times:
+def times(begin: datetime | str, *, every: float | str, late_by: float | str = 0) -> Column:
     """Times of records: one `every` so often, each earlier by a random time up to `late_by`.
 
     `begin`: that of the first; without a zone UTC. Raises ValueError for what is no time or duration.
     """
-    first = datetime.fromisoformat(begin) if isinstance(begin, str) else begin
-    return Times(
-        int(to_times([first])[0]),
-        round(parse_duration(every) * 1_000_000),
-        round(parse_duration(late_by) * 1_000_000),
-    )
+    first = int(to_times([datetime.fromisoformat(begin) if isinstance(begin, str) else begin])[0])
+    step, most = (round(parse_duration(one) * 1_000_000) for one in (every, late_by))
+
+    def make(seed: int, start: int, stop: int) -> npt.NDArray[np.int64]:
+        return first + step * np.arange(start, stop) - _random(seed, start, stop, 0, most)
+
+    return Column(pa.timestamp("us", "UTC"), make)
