@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import string
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -13,7 +13,8 @@ import pyarrow as pa
 from pydantic import Field
 from rich.text import Text
 
-from ridgeline.api.columns.schema import Schema, holds_pickles, is_named_tuple
+from ridgeline.api.columns.schema import Schema, holds_pickles
+from ridgeline.api.columns.struct_types import field_names
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
@@ -67,19 +68,14 @@ class ConsoleOutput(Operator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `string_format` that cannot be parsed, or beside JSON."""
+        rule = ""
         if self.format == "jsonl" and self.string_format != "{}":
-            return [("string_format", self.string_format, 'is the form of a line of `format="text"`')]
+            rule = 'is the form of a line of `format="text"`'
         try:
-            list(string.Formatter().parse(_braces(self.string_format)))
+            _around(self.string_format)
         except ValueError as error:
-            return [
-                (
-                    "string_format",
-                    self.string_format,
-                    f"cannot be parsed: {error}; use `{{}}` for the tuple, `{{{{` for a brace",
-                )
-            ]
-        return []
+            rule = f"cannot be parsed: {error}; use `{{}}` for the tuple, `{{{{` for a brace"
+        return [("string_format", self.string_format, rule)] if rule else []
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
@@ -87,65 +83,56 @@ class ConsoleOutput(Operator):
 
         Raises RidgelineError for a tuple that `string_format` cannot show, or that JSON cannot have.
         """
+        are_objects = holds_pickles(batch)
         if self.format == "jsonl":
-            self._take_json(batch)
+            if are_objects:
+                msg = f"`{self.context.name}` cannot print a stream of `object` as JSON: it has no columns; "
+                msg += (
+                    "give the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
+                )
+                raise RidgelineError(msg)
+            self.context.hand_over(json_lines(pa.table(batch)).decode())
             return
         shown: int = vars(self).get("_shown", 0)
         first = batch.slice(0, max(0, self.limit - shown))
         self._shown = shown + len(first)
-        if holds_pickles(batch):
-            rows = [(value, _fields(value)) for value in Schema(object).decode(first)]
-        else:
-            rows = [(None, row) for row in first.to_pylist()]
-        self.context.hand_over(
-            ([self._line(value, fields) for value, fields in rows], len(batch) - len(first))
-        )
-
-    def _take_json(self, batch: pa.RecordBatch) -> None:
-        """Hand over the lines of all tuples."""
-        if holds_pickles(batch):
-            msg = f"`{self.context.name}` cannot print a stream of `object` as JSON: it has no columns; give "
-            msg += "the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
-            raise RidgelineError(msg)
-        self.context.hand_over(json_lines(pa.table(batch)).decode())
+        rows = Schema(object).decode(first) if are_objects else first.to_pylist()
+        self.context.hand_over((list(map(self._line, rows)), len(batch) - len(first)))
 
     def publisher(self) -> Publisher:
         """The driver's half."""
         if self.format == "jsonl":
-            return JsonLinesPublisher("{}")
-        return ConsolePublisher(_braces(self.string_format))
+            return JsonLinesPublisher(None)
+        return ConsolePublisher(_around(self.string_format))
 
-    def _line(self, value: object, fields: Mapping[str, object] | None) -> Line:
-        """Format one tuple. `fields`: its values by name; None if it has no fields, then `value` is printed.
+    def _line(self, value: Any) -> Line:
+        """Format one tuple.
 
         Where `string_format` shows the whole tuple once, the texts of the fields stay apart, to be aligned
         later.
         """
-        template = _braces(self.string_format)
-        if _whole(template):
-            if fields is None:
-                return [Cell("", readable(value))]
-            return [
-                Cell(f"{printable(name)}=", readable(cell), is_number(cell)) for name, cell in fields.items()
+        fields = _fields(value)
+        line = [Cell("", readable(value))]
+        if fields is not None:
+            line = [
+                Cell(f"{printable(name)}=", readable(cell), _is_number(cell)) for name, cell in fields.items()
             ]
+        if _around(self.string_format):
+            return line
         own = fields or {}
+        what = f"`string_format` {self.string_format!r} cannot show a tuple with the fields {list(own)}"
         try:
-            whole = "  ".join(f"{name}={readable(cell)}" for name, cell in own.items())
-            text = template.format(
-                readable(value) if fields is None else whole,
+            text = _braces(self.string_format).format(
+                "  ".join(cell.label + cell.text for cell in line),
                 **{name: _of_one_line(cell) for name, cell in own.items()},
             )
-        except (LookupError, AttributeError, TypeError, ValueError) as error:
-            raise self._misfit(error, own) from error
-        return [Cell("", printable(text))]
-
-    def _misfit(self, error: Exception, fields: Mapping[str, object]) -> RidgelineError:
-        """The error for a tuple that `string_format` cannot show."""
-        what = f"`string_format` {self.string_format!r} cannot show a tuple with the fields {list(fields)}"
-        if isinstance(error, KeyError):
+        except KeyError as error:
             name = str(error.args[0])
-            return RidgelineError(f"{what}; it names `{name}`; {did_you_mean(name, fields)}")
-        return RidgelineError(f"{what}; {error}; use `{{}}` once for the tuple, `{{name}}` for a field")
+            raise RidgelineError(f"{what}; it names `{name}`; {did_you_mean(name, own)}") from error
+        except (LookupError, AttributeError, TypeError, ValueError) as error:
+            remedy = "use `{}` once for the tuple, `{name}` for a field"
+            raise RidgelineError(f"{what}; {error}; {remedy}") from error
+        return [Cell("", printable(text))]
 
 
 class Cell(NamedTuple):
@@ -161,16 +148,19 @@ Line = Sequence[Cell]
 
 
 class ConsolePublisher(Publisher):
-    """Print the lines of all partitions after the window's commit."""
+    """Print the lines of all partitions after the window's commit.
+
+    `around`: the texts before and after a line; None: it has all of it.
+    """
 
     groups_windows = True
     lasting = False
 
-    def __init__(self, template: str) -> None:
-        self._around = _whole(template)
+    def __init__(self, around: tuple[str, str] | None) -> None:
+        self._around = around
         self._staged: dict[int, Sequence[Any]] = {}
-        self._labels: list[str] = []
-        self._widths: list[int] = []
+        self._widths: dict[str, int] = {}
+        """Of the columns, by label. They never shrink, so that windows stay aligned with each other."""
 
     def open(self, context: PublisherContext, state: object) -> None:
         """Keep the context: its console is printed to."""
@@ -187,14 +177,14 @@ class ConsolePublisher(Publisher):
 
     def rewind(self, window_id: int, state: object, at: int) -> None:
         """Say that what was printed after the window does not count."""
-        text = f"{self._context.operator}  rewound: what was printed after window {window_id} does not count"
-        self._print(Text(text, "yellow"))
+        self._context.warn(f"rewound: what was printed after window {window_id} does not count")
 
     def _print_window(self, window_id: int, parts: Sequence[tuple[Sequence[Line], int]]) -> None:
         """Print lines; parts have some each, and how many tuples were left out."""
         lines = [line for some, _ in parts for line in some]
-        for line in lines:
-            self._fit(line)
+        for label, text, _ in itertools.chain.from_iterable(lines):
+            if len(text) <= _WIDEST:  # one long value does not widen its column for good
+                self._widths[label] = max(self._widths.get(label, 0), len(text))
         for line in lines:
             self._print(self._text(line))
         if left_out := sum(number for _, number in parts):
@@ -206,32 +196,19 @@ class ConsolePublisher(Publisher):
         text.rstrip()
         self._context.console.print(text, soft_wrap=True, highlight=False)
 
-    def _fit(self, line: Line) -> None:
-        """Widen the columns for a line. They never shrink, so that windows stay aligned with each other."""
-        labels = [cell.label for cell in line]
-        if labels != self._labels:
-            self._labels, self._widths = labels, [0] * len(line)
-        self._widths = [
-            # one long value does not widen its column for good
-            max(width, len(cell.text)) if len(cell.text) <= _WIDEST else width
-            for width, cell in zip(self._widths, line, strict=True)
-        ]
-
     def _text(self, line: Line) -> Text:
         """Align a line's values, numbers to the right, others to the left; dim names, colour the prefix."""
-        text = Text()
         if self._around is None:
-            return text.append(line[0].text)
+            return Text(line[0].text)
         before, after = self._around
         if not before and not after:
-            text.append(f"{self._context.operator}  ", "cyan")
-        text.append(before, "cyan")
-        fits = [cell.label for cell in line] == self._labels
-        for number, cell in enumerate(line):
-            width = self._widths[number] if fits else 0
-            text.append("  " if number else "").append(cell.label, "dim")
+            before = f"{self._context.operator}  "
+        text = Text().append(before, "cyan")
+        for number, (label, value, is_number) in enumerate(line):
+            width = self._widths.get(label, 0)
+            text.append("  " if number else "").append(label, "dim")
             last = number == len(line) - 1
-            text.append(cell.text.rjust(width) if cell.is_number else cell.text.ljust(0 if last else width))
+            text.append(value.rjust(width) if is_number else value.ljust(0 if last else width))
         return text.append(after)
 
 
@@ -248,14 +225,8 @@ class JsonLinesPublisher(ConsolePublisher):
         except BrokenPipeError:
             console.on_broken_pipe()
 
-    def rewind(self, window_id: int, state: object, at: int) -> None:
-        """Say that what was printed after the window does not count."""
-        what = f"what `{self._context.operator}` has printed after window {window_id} does not count"
-        self._context.warn(f"rewound: {what}")
 
-
-def is_number(value: object) -> bool:
-    """True of what is aligned to the right."""
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
 
 
@@ -289,12 +260,11 @@ def _of_one_line(value: object) -> object:
 
 
 def _fields(value: Any) -> Mapping[str, object] | None:
-    """The fields of a tuple of an `object` stream; None if it has none."""
-    if is_named_tuple(type(value)):
-        return dict(zip(value._fields, value, strict=True))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return {str(name): cell for name, cell in value.items()} if isinstance(value, dict) and value else None
+    """The fields of a tuple; None if it has none."""
+    if isinstance(value, dict):
+        return {str(name): cell for name, cell in value.items()} or None
+    names = field_names(type(value))
+    return None if names is None else {name: getattr(value, name) for name in names}
 
 
 def _braces(string_format: str) -> str:
@@ -302,9 +272,12 @@ def _braces(string_format: str) -> str:
     return string_format.replace("%s", "{}")
 
 
-def _whole(template: str) -> tuple[str, str] | None:
-    """The text before and after the tuple, if the format shows the whole tuple once and nothing else."""
-    pieces = list(string.Formatter().parse(template))
+def _around(string_format: str) -> tuple[str, str] | None:
+    """The texts before and after the tuple, if the format shows the whole tuple once and nothing else.
+
+    Raises ValueError for one that cannot be parsed.
+    """
+    pieces = list(string.Formatter().parse(_braces(string_format)))
     fields = [number for number, (_, name, _, _) in enumerate(pieces) if name is not None]
     if len(fields) != 1 or any(pieces[fields[0]][1:]):
         return None
