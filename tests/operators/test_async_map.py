@@ -127,9 +127,7 @@ def test_results_have_the_times_of_their_tuples() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     items = [Timed(n, start + timedelta(seconds=20 * n)) for n in range(10)]
     app = Application("times")
-    values = app.read("timed", ListInput(Timed, items, "time", lateness="0s")).enrich(
-        "value", value, ordered=False
-    )
+    values = app.read("timed", ListInput(Timed, items, "time", lateness="0s")).enrich("value", value)
     counts = {"start": aggregate.window_start(), "sum": aggregate.sum("value")}
     values.process("sums", Windowed(tumbling("1m"), values=counts, key="value")).write(
         "sink", CollectorSink()

@@ -184,7 +184,7 @@ def test_a_file_that_is_changed_after_it_was_read_is_named(
 
     wait_until(lambda: more() or rows, "the first rows")
     file.write_bytes(csv_lines(rows_of("a", 4)))
-    what = f"file `{file}` was changed after it was read, and is not read again"
+    what = f"changed after they were read, and not read again: `{file}`"
     wait_until(lambda: more() or what in capsys.readouterr().out, "what is said of it")
     assert rows == rows_of("a", 3)
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputPort, Module, Operator, OutputPort, RidgelineError
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import Filter, Map, RandomEventGenerator
-from ridgeline.operators import RandomInteger
+from ridgeline.operators import Filter, Map, RandomEventGenerator, RandomInteger
 from ridgeline.service.recorded import begins, rows
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, recorded, run_local
 from ridgeline.testing.matching import match, row_of

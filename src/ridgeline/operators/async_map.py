@@ -26,9 +26,8 @@ class AsyncMap(GivenSchema, Generic[T, Made]):
     """Turn each tuple into one of `schema` by an `async def` function; so many calls wait at once.
 
     `function` takes a tuple. Up to `concurrency` calls of a batch run at once, in each partition, in a loop
-    of asyncio that lives as long as the container. Results come in the order of the tuples; with
-    `ordered=False` in the order in which they are ready. A tuple's results belong to its window, which ends
-    when all calls have returned, and they have the tuple's time.
+    of asyncio that lives as long as the container. Results come in the order of the tuples. A tuple's results
+    belong to its window, which ends when all calls have returned, and they have the tuple's time.
 
     A call that takes longer than `timeout` is cancelled and counts as failed, with `TimeoutError`. A failed
     call is made again up to `retries` times, after `back_off`, then twice that, and so on. If it fails for
@@ -67,7 +66,6 @@ class AsyncMap(GivenSchema, Generic[T, Made]):
     function: Callable[[T], Awaitable[Made]]
     schema: SchemaType[Made] = Field(kw_only=True)
     concurrency: int = Field(16, ge=1, kw_only=True)
-    ordered: bool = Field(default=True, kw_only=True)
     timeout: PositiveDuration | None = Field(None, kw_only=True)
     retries: int = Field(0, ge=0, kw_only=True)
     back_off: Duration = Field(0.1, kw_only=True)
@@ -94,13 +92,12 @@ class AsyncMap(GivenSchema, Generic[T, Made]):
     def apply(self, batch: pa.RecordBatch) -> None:
         """Emit the results for a batch. Raises the first error of a tuple."""
         rows = self.data.schema.decode(batch)
-        done, outcomes = self.calls.of(rows, self._call, self.concurrency)
+        outcomes = self.calls.of(rows, self._call, self.concurrency)
         for _, error in outcomes:
             if error is not None:
                 raise error
-        places = list(range(len(rows))) if self.ordered else done
-        made_rows = [outcomes[place][0] for place in places]
-        self.output.emit_batch(self.output.schema.encode(made_rows), rows=places)
+        made_rows = [made for made, _ in outcomes]
+        self.output.emit_batch(self.output.schema.encode(made_rows), rows=range(len(rows)))
 
     async def _call(self, row: T) -> Made:
         """Call the function for a tuple, again where it fails."""
@@ -155,29 +152,24 @@ class Calls:
         with contextlib.suppress(RuntimeError):  # it is closed
             self._runner.get_loop().close()
 
-    def of(
-        self, rows: Sequence[Any], call: Callable[[Any], Awaitable[Any]], most: int
-    ) -> tuple[list[int], list[Outcome]]:
-        """The order in which the calls of rows returned, and their outcomes."""
+    def of(self, rows: Sequence[Any], call: Callable[[Any], Awaitable[Any]], most: int) -> list[Outcome]:
+        """The outcomes of the calls of rows."""
         if len(rows) == 1 and self._kept:
             row, outcome = self._kept.popleft()
             if row == rows[0]:
-                return [0], [outcome]
+                return [outcome]
         self._kept.clear()
-        done, outcomes = self._runner.run(_called(rows, call, most))
+        outcomes = self._runner.run(_called(rows, call, most))
         if len(rows) > 1 and any(error is not None for _, error in outcomes):
             self._kept.extend(zip(rows, outcomes, strict=True))
-        return done, outcomes
+        return outcomes
 
 
-async def _called(
-    rows: Sequence[Any], call: Callable[[Any], Awaitable[Any]], most: int
-) -> tuple[list[int], list[Outcome]]:
+async def _called(rows: Sequence[Any], call: Callable[[Any], Awaitable[Any]], most: int) -> list[Outcome]:
     """Call for all rows, up to `most` at once."""
     import asyncio
 
     outcomes: list[Outcome] = [(None, None)] * len(rows)
-    done: list[int] = []
     places = iter(range(len(rows)))
 
     async def work() -> None:
@@ -186,7 +178,6 @@ async def _called(
                 outcomes[place] = (await call(rows[place]), None)
             except Exception as error:  # noqa: BLE001  code of the function's author
                 outcomes[place] = (None, error)
-            done.append(place)
 
     await asyncio.gather(*(work() for _ in range(min(most, len(rows)))))
-    return done, outcomes
+    return outcomes

@@ -50,7 +50,6 @@ class Seen:
     def __init__(self, folder: str, memory: Any) -> None:
         """`folder`: where segments are. Raises RidgelineError for a lost one."""
         self._files = checkpoint_files(folder)
-        self._made = False
         self._identities: dict[int, int] = {}
         if memory is not None:
             for _, name, count in memory["segments"]:
@@ -87,10 +86,8 @@ class Seen:
     def _write(self, level: int, entries: Sequence[Sequence[int]]) -> list[Any]:
         """Write a segment, and sync it. Returns its level, name and length."""
         files = self._files
-        if not self._made:
-            files.make_folder(files.root)
-            files.sync_above(files.root)
-            self._made = True
+        files.make_folder(files.root)
+        files.sync_above(files.root)
         name = f"{uuid.uuid4().hex}.seen"
         with files.writing(f"{files.root}/{name}") as out:
             out.write(np.array(entries, "<u8").tobytes())
@@ -131,7 +128,7 @@ _MOST_OPEN = 256
 """The most files that are given to windows and not read to their end."""
 _LISTING_SHARE = 4
 _LEAST_BYTES = 64 * 1024
-_MOST_WARNINGS = 20
+_MOST_NAMED = 20
 """Changed files that are named; of more only the number is said."""
 Place = list[Any]
 """A position: bytes passed, the size, the number of the entry of `path`."""
@@ -342,14 +339,11 @@ class FileSource(Source):
 
     def _mention(self, every: Sequence[Found], changed: Sequence[str]) -> None:
         """Say which files were changed after they were read, and that there is none."""
-        for name in changed[:_MOST_WARNINGS]:
-            remedy = "write a new file, or give a longer `settle`"
-            self._context.warn(
-                f"file `{name}` was changed after it was read, and is not read again; {remedy}"
-            )
-        if len(changed) > _MOST_WARNINGS:
-            more = len(changed) - _MOST_WARNINGS
-            self._context.warn(f"{more} more files were changed after they were read, and are not read again")
+        if changed:
+            names = ", ".join(f"`{name}`" for name in changed[:_MOST_NAMED])
+            more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
+            what = f"changed after they were read, and not read again: {names}{more}"
+            self._context.warn(f"{what}; write new files, or give a longer `settle`")
         self._warned.update(changed)
         if not every and not self._said_nothing:
             self._said_nothing = True
