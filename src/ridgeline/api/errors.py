@@ -294,8 +294,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         return f"did you mean `{close}`?"
     if not names:
         return "there are none"
-    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
-    return "known are " + ", ".join(f"`{known_name}`" for known_name in names[:_MOST_NAMES]) + more
+    return f"known are {listed(names, _MOST_NAMES)}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -371,9 +370,15 @@ def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names in backticks: `a`, `b`."""
-    return ", ".join(f"`{name}`" for name in names)
+def listed(names: Iterable[str], most: int | None = None) -> str:
+    """Names in backticks: `a`, `b`. Of more than `most` it says how many there are beside them.
+
+    >>> listed(["a", "b", "c"], 2)
+    '`a`, `b` and 1 more'
+    """
+    every = list(names)
+    more = f" and {len(every) - most:,} more" if most is not None and len(every) > most else ""
+    return ", ".join(f"`{name}`" for name in every[:most]) + more
 
 
 def without_tuple(text: str) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
-from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.api.errors import RidgelineError, did_you_mean, listed
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.connect._watching import Seen, Watching
 from ridgeline.connect.outage import Outage
@@ -139,9 +139,9 @@ class PartitionedEnumerator(Enumerator):
         finished = not waits and (seen.finished if until is None else True)
         left = any(name in ends and offset["at"][name][1] != ends[name] for name in offset["at"])
         offset["ended"] = finished and not left
-        if start is not None and not {"new", "closed"} & offset.keys() and _same(offset, start):
-            return start
-        return offset
+        # whether a window before has closed or found some is nothing that a later one needs
+        kept = {} if start is None else {key: start[key] for key in start.keys() - {"new", "closed"}}
+        return start if offset == kept else offset
 
     def received(self, window_id: int, values: Sequence[Any]) -> None:
         """Containers say which records were gone, in a window that is committed."""
@@ -155,10 +155,9 @@ class PartitionedEnumerator(Enumerator):
         more, now = self._lost != self._said_lost, self._context.clock.monotonic()
         if more and (self._losing.goes_on(now) or at_end):
             self._said_lost = self._lost
-            how = "1 record so far was" if self._lost == 1 else f"{self._lost:,} records so far were"
             self._context.warn(
-                f"`{self._context.operator}`: {how} gone before a window read them, and left out; "
-                f"the last ones: {self._last_lost}"
+                f"`{self._context.operator}`: {self._lost:,} records so far were gone before a window read "
+                f"them, and left out; the last ones: {self._last_lost}"
             )
 
     def committed(self, window_id: int, offset: Any) -> None:
@@ -199,17 +198,13 @@ class PartitionedEnumerator(Enumerator):
             if name in at and self._source.mentions_new:
                 self._mention_gone(name, at[name][1], seen.ends.get(name))
             at.pop(name, None)
-        listed = set(seen.names)
+        there = set(seen.names)
         self._closed = {
-            name: window
-            for name, window in self._closed.items()
-            if window > self._committed or name in listed
+            name: window for name, window in self._closed.items() if window > self._committed or name in there
         }
-        if start is None and (unknown := sorted(self._given.keys() - listed)):
+        if start is None and (unknown := sorted(self._given.keys() - there)):
             what = f"`begin` gives a position of `{unknown[0]}`, which the source does not have"
-            raise RidgelineError(
-                f"`{self._context.operator}`: {what}; {did_you_mean(unknown[0], sorted(listed))}"
-            )
+            raise RidgelineError(f"`{self._context.operator}`: {what}; {did_you_mean(unknown[0], there)}")
         until = None if start is None else start.get("until")
         found = []
         for name in seen.names:
@@ -225,18 +220,14 @@ class PartitionedEnumerator(Enumerator):
             count += 1
             found.append(name)
         if start is not None and found and self._source.mentions_new:
-            names = ", ".join(f"`{name}`" for name in found[:3])
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""  # noqa: PLR2004
-            self._watching.say(f"reads new source partitions: {names}{more}")
+            self._watching.say(f"reads new source partitions: {listed(found, 3)}")
         return at, new, count
 
     def _mention_gone(self, name: str, position: Position, end: Position) -> None:
-        """Say that a source partition is not there any more, and what was not read of it."""
-        left = ""
-        if end is not None and end != position:
-            left = f"; it was read up to {position}, and what followed is lost"
-        elif end is None:
-            left = f"; it was read up to {position}, and if more followed, that is lost"
+        """Say that a source partition is not there any more. `end`: None if it is not known."""
+        left = (
+            "" if end == position else f"; it was read up to {position}, and what may have followed is lost"
+        )
         self._watching.say(f"source partition `{name}` is gone{left}")
 
     def _until(self, seen: Seen, start: Any) -> dict[str, Position] | None:
@@ -258,9 +249,8 @@ class PartitionedEnumerator(Enumerator):
         if not waits:
             self._unknown.end()
         elif self._unknown.goes_on(self._context.clock.monotonic()):
-            lacking = [name for name in seen.names if name not in seen.ends]
-            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            what = f"nothing is read until the end of source partition `{lacking[0]}`{more} is known"
+            lacking = listed([name for name in seen.names if name not in seen.ends], 1)
+            what = f"nothing is read until the end of source partition {lacking} is known"
             self._watching.say(f'{what}, since `until` is "end"')
 
     def _read(
@@ -334,11 +324,3 @@ class PartitionedEnumerator(Enumerator):
 def _positions(offset: Any) -> dict[str, Position]:
     """The positions of an offset, without the numbers."""
     return {name: position for name, (_, position) in offset["at"].items()}
-
-
-def _same(offset: Mapping[str, Any], start: Mapping[str, Any]) -> bool:
-    """Whether a window reads nothing, and nothing else has changed that a later one needs."""
-    passing = {"new", "closed"}
-    return {key: value for key, value in offset.items() if key not in passing} == {
-        key: value for key, value in start.items() if key not in passing
-    }

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.fs
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import RidgelineError
+from ridgeline.api.errors import RidgelineError, listed
 from ridgeline.api.support.files import is_local, is_refused, resolve
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.output_files import checkpoint_files
@@ -340,12 +340,9 @@ class FileSource(Source):
     def _mention(self, every: Sequence[Found], changed: Sequence[str]) -> None:
         """Say which files were changed after they were read, and that there is none."""
         if changed:
-            names = ", ".join(f"`{name}`" for name in changed[:_MOST_NAMED])
-            more = f" and {len(changed) - _MOST_NAMED} more" if len(changed) > _MOST_NAMED else ""
-            what = f"changed after they were read, and not read again: {names}{more}"
+            what = f"changed after they were read, and not read again: {listed(changed, _MOST_NAMED)}"
             self._context.warn(f"{what}; write new files, or give a longer `settle`")
         self._warned.update(changed)
         if not every and not self._said_nothing:
             self._said_nothing = True
-            names = ", ".join(f"`{entry}`" for entry in self._entries)
-            self._context.warn(f"there is no file in {names} yet")
+            self._context.warn(f"there is no file in {listed(self._entries)} yet")
