@@ -161,7 +161,7 @@ def test_calls_that_are_forgotten_while_another_loop_runs() -> None:
         forgotten.clear()
 
     calls = Calls()
-    assert calls.of([1], number, 1) == ([0], [(1, None)])
+    assert calls.of([1], number, 1) == [(1, None)]
     forgotten = [calls]
     del calls
     asyncio.run(elsewhere(forgotten))

@@ -177,7 +177,8 @@ class ConsolePublisher(Publisher):
 
     def rewind(self, window_id: int, state: object, at: int) -> None:
         """Say that what was printed after the window does not count."""
-        self._context.warn(f"rewound: what was printed after window {window_id} does not count")
+        text = f"{self._context.operator}  rewound: what was printed after window {window_id} does not count"
+        self._print(Text(text, "yellow"))
 
     def _print_window(self, window_id: int, parts: Sequence[tuple[Sequence[Line], int]]) -> None:
         """Print lines; parts have some each, and how many tuples were left out."""

@@ -44,7 +44,7 @@ class Column:
         return pa.array(self.make(seed, start, stop)).cast(self.kind)
 
 
-def _random(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt.NDArray[np.int64]:
+def _random(minimum: int, maximum: int, seed: int, start: int, stop: int) -> npt.NDArray[np.int64]:
     """The random integers with the numbers `start` to `stop` - 1 of a seed, both bounds included.
 
     Number i is a hash of seed and i, modulo the size of the range. The hash is SplitMix64 (Steele, Lea and
@@ -57,7 +57,7 @@ def _random(seed: int, start: int, stop: int, minimum: int, maximum: int) -> npt
 
 def _shares(seed: int, start: int, stop: int) -> npt.NDArray[np.float64]:
     """Floats from 0 to 1, exclusively."""
-    return _random(seed, start, stop, 0, 2**53 - 1).astype(np.float64) * _DIGITS
+    return _random(0, 2**53 - 1, seed, start, stop).astype(np.float64) * _DIGITS
 
 
 def integers(minimum: int, maximum: int) -> Column:
@@ -66,7 +66,7 @@ def integers(minimum: int, maximum: int) -> Column:
         raise ValueError(
             f"`minimum` and `maximum` are integers in this order; got {minimum!r} and {maximum!r}"
         )
-    return Column(pa.int64(), lambda *numbers: _random(*numbers, minimum, maximum))
+    return Column(pa.int64(), lambda *numbers: _random(minimum, maximum, *numbers))
 
 
 def uniform(low: float, high: float) -> Column:
@@ -126,6 +126,6 @@ def times(begin: datetime | str, *, every: float | str, late_by: float | str = 0
     step, most = (round(parse_duration(one) * 1_000_000) for one in (every, late_by))
 
     def make(seed: int, start: int, stop: int) -> npt.NDArray[np.int64]:
-        return first + step * np.arange(start, stop) - _random(seed, start, stop, 0, most)
+        return first + step * np.arange(start, stop) - _random(0, most, seed, start, stop)
 
     return Column(pa.timestamp("us", "UTC"), make)

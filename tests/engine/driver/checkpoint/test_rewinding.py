@@ -129,9 +129,10 @@ def test_an_input_says_how_far_it_can_go_back_before_anything_changes(kind: str,
     assert len(after) == len({tuple(row) for row in after})
 
 
-def test_the_console_says_what_does_not_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", ["text", "jsonl"])
+def test_the_console_says_what_does_not_count(tmp_path: Path, format: Any) -> None:
     text = io.StringIO()
-    app = application(ConsoleOutput())
+    app = application(ConsoleOutput(format=format))
     run_local(app, windows=4, checkpoint=tmp_path, console=Console(file=text))
     run_local(app, windows=1, checkpoint=tmp_path, console=Console(file=text, width=200), from_window=2)
     assert "rewound: what was printed after window 2 does not count" in text.getvalue()
