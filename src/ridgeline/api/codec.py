@@ -66,7 +66,7 @@ def _decimal_bits(value: Decimal) -> int:
     )
 
 
-def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911  one return per kind of value
+def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911, PLR0912  one return per kind of value
     """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
 
     Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`. All NaN have one hash. `hash_columns`
@@ -80,6 +80,10 @@ def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911  one return per kind 
         >>> stable_hash(1) == stable_hash(1.0)
         True
     """
+    if type(value) is int:  # first: the most frequent kinds cost least
+        return _mix_one(value & _MASK64)
+    if type(value) is str:
+        return _mix_one(zlib.crc32(value.encode("utf-8", "surrogatepass")))
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (enum.Enum, uuid.UUID)):

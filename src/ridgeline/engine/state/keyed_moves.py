@@ -20,10 +20,11 @@ from ridgeline.api.errors import StateError, described, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.api.state import ValueCell
+from ridgeline.engine.state.keyed_hash import routed
 from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.shared_segments import belong, both, either, routed, routed_segment
+from ridgeline.engine.state.shared_segments import belong, both, either
 from ridgeline.engine.state.versions import attach
 from ridgeline.plan.change.succession import is_by_value
 from ridgeline.plan.physical import PhysicalOperator
@@ -102,7 +103,6 @@ class Division:
         self._partitions = partitions
         self._targets = targets
         self._before = before
-        self._routed: dict[str, Hashes] = {}
         self._segments: dict[str, Segment] = {}
 
     def cells(
@@ -289,9 +289,6 @@ class Division:
 
         Raises TypeError for a key that cannot be that of a port.
         """
-        for segment in (segment for source in sources for segment in self._opened(source)):
-            if "p" in segment.key_column.kind:
-                self._hashes(segment)
         if self._partitions == 1:
             return
         if self._before is None:
@@ -302,7 +299,7 @@ class Division:
             self._refuse_strays(name, source, source.values, source.hashes)
             for part in source.parts:
                 for segment in map(self._open, part.names):
-                    found = self._hashes(segment)
+                    found = segment.hashes
                     other = (_owners(found, before) != source.partition) & segment.there
                     if part.keys is not None:
                         other &= belong(found, part.keys)
@@ -341,12 +338,6 @@ class Division:
 
     def _opened(self, source: KeyedSource) -> list[Segment]:
         return [self._open(name) for part in source.parts for name in part.names]
-
-    def _hashes(self, segment: Segment) -> Hashes:
-        found = self._routed.get(segment.name)
-        if found is None:
-            found = self._routed[segment.name] = routed_segment(segment)
-        return found
 
     def _attached(self, source: KeyedSource) -> KeyedCell[Any, Any]:
         """The content of a partition, as a mapping."""

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.codec import Hashes
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import (
@@ -38,9 +39,9 @@ from ridgeline.engine.state.keyed_columns import (
     encode,
     kind_of,
 )
-from ridgeline.engine.state.keyed_hash import Hashes, Keys
+from ridgeline.engine.state.keyed_hash import Keys
 
-MAGIC = b"RLRUN3\n\0"
+MAGIC = b"RLRUN4\n\0"
 _TAIL = struct.Struct("<QQ8s")
 _ALIGNED = 8
 TOMBSTONE = -1

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.codec import Hashes
 from ridgeline.engine.state.keyed_columns import (
     EntryColumn,
     FixedLeaf,
@@ -17,7 +18,6 @@ from ridgeline.engine.state.keyed_columns import (
     common_kind,
     dtype_of,
 )
-from ridgeline.engine.state.keyed_hash import Hashes
 from ridgeline.engine.state.keyed_segment import Segment, bucket_bits, file_of
 
 _CHUNK_KEYS = 1 << 18

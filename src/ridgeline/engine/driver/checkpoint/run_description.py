@@ -13,7 +13,7 @@ from ridgeline.engine.files.storage import DriverStorage, Storage
 NAME = "run.json"
 REGIONS = "regions.json"
 """In its place, where the folder holds runs of several regions, each in a folder of its own."""
-FORMAT = 9
+FORMAT = 10
 _FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
 
