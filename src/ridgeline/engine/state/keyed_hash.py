@@ -50,7 +50,7 @@ def hash_many(keys: Keys) -> Hashes:
     if isinstance(keys, np.ndarray):
         if keys.dtype.kind in "iub":
             return hash_column(pa.array(keys.astype(keys.dtype.newbyteorder("="), copy=False)))
-        keys = keys.tolist()
+        return hash_many(keys.tolist())
     return _hashes(keys, checked=True)
 
 
@@ -100,7 +100,7 @@ def _hashes(keys: Sequence[Any], *, checked: bool) -> Hashes:
     return np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
 
 
-def _check(key: object) -> None:
+def _check(key: Any) -> None:
     """Raise UnstableKeyError for a key that is equal to others with other hashes, or not to itself."""
     if not _is_stable(type(key)) or key != key:  # noqa: PLR0124  NaN
         raise UnstableKeyError(key)
