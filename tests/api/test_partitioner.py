@@ -68,7 +68,3 @@ def test_partitioners_show_what_they_were_made_with():
 
     assert repr(Mine()) == "Mine(a='x', b=2)"
     assert repr(StickyPartitioner("a")) == "StickyPartitioner(ports=('a',))"
-    with pytest.raises(NotImplementedError, match="override `merge_state` and `split_state`"):
-        Mine().merge_state("seen", [1, 2])
-    with pytest.raises(NotImplementedError, match="override `merge_state` and `split_state`"):
-        Mine().split_state("seen", 3, 2)

@@ -6,17 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from ridgeline.api.support.pickling import pickled_by_values
 
 _CELLS, _CELLS_EACH, _MOST_CELLS = 1 << 10, 1 << 4, 1 << 16
 """Into how many cells hashes are divided where partitions are no power of two: at least, and for each of them
 at least. And at most, which is what masks may have."""
-_UNSAID = (
-    "nothing says how; declare the state with `moves` or `moves_by`, "
-    "or override `merge_state` and `split_state` of a `Partitioner`"
-)
 
 
 @pickled_by_values
@@ -121,45 +116,6 @@ class Partitioner(ABC):
 
         Raises ValueError if that is not possible; its text becomes a fault of the application.
         """
-
-    def merge_state(self, name: str, values: Sequence[Any]) -> Any:
-        """Make one value of those that all partitions hold, when the number of partitions changes.
-
-        Called for each `State` and `ListState` that is not the same as before the first window in all
-        partitions; keyed states move by key. The operator has no open application window then.
-
-        Args:
-            name: Of the state.
-            values: Of the partitions, in order; lists for a `ListState`.
-
-        Returns:
-            The value that one partition would hold.
-
-        Example:
-            >>> from ridgeline import StickyPartitioner
-            >>> class Counting(StickyPartitioner):
-            ...     def merge_state(self, name, values):
-            ...         return sum(values)
-            ...
-            ...     def split_state(self, name, value, partitions):
-            ...         return [value] + [0] * (partitions - 1)
-            >>> Counting().split_state("count", Counting().merge_state("count", [3, 4]), 3)
-            [7, 0, 0]
-        """
-        raise NotImplementedError(_UNSAID)
-
-    def split_state(self, name: str, value: Any, partitions: int) -> Sequence[Any]:
-        """Divide what one partition would hold among several; see `merge_state`.
-
-        Args:
-            name: Of the state.
-            value: What `merge_state` has returned.
-            partitions: How many there are from now on, at least 2.
-
-        Returns:
-            The first value of each partition, in order.
-        """
-        raise NotImplementedError(_UNSAID)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))

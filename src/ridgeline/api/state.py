@@ -66,8 +66,7 @@ class State(Declaration[T], Generic[T]):
     `moves`: what becomes of the values of all partitions when their number changes. `"same"`: all hold the
     same, such as a table. `"sum"`: they are added, and the first partition has the sum. `"least"` and
     `"greatest"`: all have that one. A function `moves(values, partitions)` returns one for each partition.
-    Without it the change is refused, unless the operator's partitioner says how. Raises StateError for
-    another way.
+    Without it the change is refused. Raises StateError for another way.
 
     Example:
         >>> from ridgeline import Operator, State

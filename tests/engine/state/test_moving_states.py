@@ -7,12 +7,13 @@ import pytest
 
 from ridgeline import StateError
 from ridgeline.api.codec import stable_hash
+from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ENDED, METRICS, WATERMARK
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.shared_segments import both, either
-from support.engine.moves import Moved, Uneven, partitions_of
+from support.engine.moves import Accounts, Moved, Uneven, partitions_of
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_a_compaction_leaves_out_what_others_have(moved):
     assert not left & shared
 
 
-def test_a_partitioner_merges_and_splits_states(tmp_path):
+def test_states_are_divided_as_they_say(tmp_path):
     moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven()))
     change(moved, 0, seen=3, recent=[1, 2])
     change(moved, 1, seen=4, recent=[3])
@@ -84,21 +85,17 @@ def test_a_partitioner_merges_and_splits_states(tmp_path):
     assert [list(moved.cells(one)["recent"]) for one in range(3)] == [[1, 2, 3], [], []]
 
 
-class Seeing(Uneven):
-    def __init__(self):
-        self.values = []
-
-    def merge_state(self, name, values):
-        self.values.append(values)
-        return 9
+def moves_of(monkeypatch, state, function):
+    """Have a state of the operator move by a function."""
+    monkeypatch.setattr(operator_type(Accounts).states[state], "moves", function)
 
 
-def test_a_partition_that_holds_nothing_counts_with_its_default(tmp_path):
-    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven()))
+def test_a_partition_that_holds_nothing_counts_with_its_default(tmp_path, monkeypatch):
+    moved, given = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven())), []
+    moves_of(monkeypatch, "seen", lambda values, partitions: given.append(values) or [9] * partitions)
     change(moved, 1, seen=4, watermark=(5, 5), ended=True)
-    partitioner = Seeing()
-    moved.repartition(partitions_of(1, partitioner))
-    assert partitioner.values == [[0, 4]]
+    moved.repartition(partitions_of(1, Uneven()))
+    assert given == [[0, 4]]
     cells = moved.cells(0)
     assert cells["seen"].get() == 9
     assert (cells[WATERMARK].get(), cells[ENDED].get()) == (None, None)
@@ -115,41 +112,26 @@ def test_platform_states(moved):
         assert cells[METRICS].get() is None
 
 
-class Raising(Uneven):
-    def merge_state(self, name, values):
-        raise KeyError("no such thing")
-
-
-class TooFew(Uneven):
-    def split_state(self, name, value, partitions):
-        return [value]
-
-
-class Odd(Uneven):
-    def split_state(self, name, value, partitions):
-        return ["text"] * partitions
+def raising(_values, _partitions):
+    raise KeyError("no such thing")
 
 
 @pytest.mark.parametrize(
-    ("partitioner", "values", "reason"),
+    ("state", "moves", "value", "reason"),
     [
-        (
-            None,
-            {"seen": 3},
-            "nothing says how; declare the state with `moves` or `moves_by`, or override `merge_state`",
-        ),
-        (None, {"recent": [3]}, "state `recent` of operator `accounts` .*override `merge_state`"),
-        (Raising(), {"seen": 3}, "its partitioner `Raising` raised .*no such thing"),
-        (TooFew(), {"seen": 3}, "was given 1 parts for 3 partitions"),
-        (Odd(), {"recent": [3]}, "cannot hold what it would get: .*'t'"),
+        ("unsaid", None, 3, "nothing says how; declare the state with `moves` or `moves_by`"),
+        ("seen", raising, 3, "its `moves` raised .*no such thing"),
+        ("seen", lambda values, _partitions: values[:1], 3, "was given 1 parts for 3 partitions"),
+        ("recent", lambda _values, number: ["text"] * number, [3], "cannot hold what it would get: .*'t'"),
     ],
 )
-def test_what_a_partitioner_does_not_say(tmp_path, partitioner, values, reason):
-    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, partitioner))
-    change(moved, 1, **values)
+def test_states_that_do_not_say_how_they_are_divided(tmp_path, monkeypatch, state, moves, value, reason):
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2))
+    moves_of(monkeypatch, state, moves)
+    change(moved, 1, **{state: value})
     files = set((tmp_path / "state").iterdir())
-    with pytest.raises(StateError, match=reason):
-        moved.repartition(partitions_of(3, partitioner))
+    with pytest.raises(StateError, match=f"state `{state}` of operator `accounts` .*{reason}"):
+        moved.repartition(partitions_of(3))
     assert set((tmp_path / "state").iterdir()) == files
 
 

@@ -45,8 +45,9 @@ class Accounts(Operator):
     totals = KeyedState(int)
     names = KeyedState(list, ttl="1h")
     alarms = Timers(by="clock")
-    seen = State(0)
-    recent = ListState(int)
+    seen = State(0, moves="sum")
+    recent = ListState(int, moves="sum")
+    unsaid = State(0)
 
     @input.process
     def add(self, event: Event) -> None: ...
@@ -72,13 +73,6 @@ class Uneven(Partitioner):
             )
             for n in range(min(count, 4))
         ]
-
-    def merge_state(self, name, values):
-        return [one for some in values for one in some] if name == "recent" else sum(values)
-
-    def split_state(self, name, value, partitions):
-        rest = [[] if name == "recent" else 0] * (partitions - 1)
-        return [value, *rest]
 
 
 @cache

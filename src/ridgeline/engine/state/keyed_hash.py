@@ -102,7 +102,7 @@ def _hashes(keys: Sequence[Any], *, checked: bool) -> Hashes:
 
 def _check(key: Any) -> None:
     """Raise UnstableKeyError for a key that is equal to others with other hashes, or not to itself."""
-    if not _is_stable(type(key)) or key != key:  # noqa: PLR0124  NaN
+    if not _is_stable(type(key)) or key != key:  # type: ignore[arg-type]  # noqa: PLR0124  NaN
         raise UnstableKeyError(key)
     if isinstance(key, tuple):
         for part in key:

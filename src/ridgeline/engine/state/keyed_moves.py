@@ -18,7 +18,7 @@ from ridgeline.api.codec import Hashes
 from ridgeline.api.columns.nulls import one_nan
 from ridgeline.api.errors import StateError, described, shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ValueCell
 from ridgeline.engine.state.keyed_hash import routed
 from ridgeline.engine.state.keyed_segment import Segment
@@ -159,7 +159,7 @@ class Division:
     def shares(
         self, name: str, held: Sequence[Any], empty: StateCell, sources: Sequence[KeyedSource] = ()
     ) -> Sequence[Any]:
-        """What each target gets of what partitions hold: as the state, its keys or the partitioner say.
+        """What each target gets of what partitions hold: as the state or its keys say.
 
         `empty`: a cell of the state. `sources`: the partitions, if they are to have their own keys only.
         Raises StateError.
@@ -174,7 +174,7 @@ class Division:
         if by is not None:
             return self._by_key(name, held, held, by)
         if moves is None:
-            return self._by_partitioner(name, held)
+            raise self.cannot(name, "nothing says how; declare the state with `moves` or `moves_by`")
         try:
             return divide(moves, held, len(self._targets), value_of(empty))
         except ValueError as error:
@@ -231,22 +231,6 @@ class Division:
         if len(parts) != len(after):
             raise self.cannot(name, f"it was given {len(parts)} parts for {len(after)} partitions")
         return parts
-
-    def _by_partitioner(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
-        """Let the operator's partitioner merge what the partitions hold, and split it."""
-        operator, count = self._operator, len(self._targets)
-        given = (operator.attributes.get("partitioner"), operator.operator.partitioner_default)
-        known: list[Partitioner] = [one for one in given if one is not None] or [StickyPartitioner()]
-        says = (one for one in known if type(one).merge_state is not Partitioner.merge_state)
-        partitioner = next(says, known[0])
-        try:
-            merged = partitioner.merge_state(name, held)
-            return list(partitioner.split_state(name, merged, count)) if count > 1 else [merged]
-        except NotImplementedError as error:
-            raise self.cannot(name, str(error)) from None
-        except Exception as error:
-            who = f"its partitioner `{type(partitioner).__name__}`"
-            raise self.cannot(name, f"{who} raised {described(error)}") from error
 
     def _after(self, name: str) -> list[PartitionKeys | None]:
         """Which keys each target gets; None: all. Raises StateError if that is not known."""

@@ -2,8 +2,8 @@
 
 Keyed states go by key: each key to the partition that gets its tuples from now on. What lies in segments is
 not copied, its new owners share them (see `shared_segments`). Watermarks begin with the least one. Every
-other state goes by what the operator's partitioner says (`merge_state`, `split_state`). One that has its
-default in all partitions needs no word.
+other state goes by what its declaration says (`moves`). One that has its default in all partitions needs no
+word.
 """
 
 from __future__ import annotations
