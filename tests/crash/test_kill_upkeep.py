@@ -1,4 +1,4 @@
-"""`kill -9` of what works on a checkpoint folder, before every single operation on its files."""
+"""`kill -9` of what copies a checkpoint folder, before every single operation on its files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.rewound import LAST, application
 pytestmark = [pytest.mark.crash, pytest.mark.slow]
 TESTS = Path(__file__).parents[1]
 LEAST = 12
-"""Operations that each action has at least; fewer would mean that none are counted."""
+"""Operations that a copy has at least; fewer would mean that none are counted."""
 
 
 @pytest.fixture(autouse=True)
@@ -25,21 +25,14 @@ def _private(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
-def killed(action: str, tmp_path: Path) -> list[Path]:
-    """Folders in which an action on `first` was killed, one operation later each; the last was not."""
-    words = [
-        sys.executable,
-        "-m",
-        "support.crash.killed_upkeep",
-        action,
-        tmp_path / "first",
-        tmp_path / "out",
-    ]
+def killed(tmp_path: Path) -> list[Path]:
+    """Folders in which a copy of `first` was killed, one operation later each; the last was not."""
+    words = [sys.executable, "-m", "support.crash.killed_upkeep", tmp_path / "first", tmp_path / "out"]
     environment = {"PYTHONPATH": str(TESTS), "PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
     (tmp_path / "out").mkdir(mode=0o700)
     subprocess.run([str(one) for one in words], env=environment, check=True, timeout=120)
     folders = sorted((tmp_path / "out").iterdir())
-    assert len(folders) > (LEAST if action != "prune" else LEAST // 3)
+    assert len(folders) > LEAST
     return folders
 
 
@@ -63,24 +56,10 @@ def whole(state: Path) -> list[int]:
 def test_a_copy_is_ended_by_the_next_one(tmp_path: Path) -> None:
     run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "first")
     rest = straight(tmp_path)
-    for folder in killed("copy", tmp_path):
+    for folder in killed(tmp_path):
         state, there = folder / "state", folder / "there"
         if not there.exists() or (there / COPYING).exists() or not any(there.iterdir()):
             copy(str(state), str(there))
         whole(there)
         assert collected(there) == rest, folder
         assert collected(state) == rest, folder
-
-
-def test_pruning_takes_nothing_that_a_window_needs(tmp_path: Path) -> None:
-    for _ in range(4):  # each driver begins a file of the journal
-        run_local(application(), windows=2, checkpoint=tmp_path / "first")
-    rest = straight(tmp_path)
-    last = whole(tmp_path / "first")[0]
-    for folder in killed("prune", tmp_path):
-        windows = whole(folder / "state")
-        assert windows[0] == last
-        shutil.copytree(folder / "state", folder / "again")
-        assert collected(folder / "state") == rest, folder
-        again = run_local(application(), checkpoint=folder / "again", from_window=windows[-1])
-        assert set(rest) <= set(again.collected("sink")), folder

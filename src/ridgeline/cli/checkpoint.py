@@ -1,10 +1,10 @@
-"""`ridgeline checkpoint`: says, checks, copies, moves and cleans checkpoint folders, and exports states."""
+"""`ridgeline checkpoint`: says, checks and copies checkpoint folders, and exports states."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -195,56 +195,6 @@ def _places(texts: Sequence[str] | None) -> dict[str, str]:
     return places
 
 
-def prune(
-    folder: str | None = None,
-    *,
-    store: Store,
-    temporary: bool = False,
-    windows: Annotated[int, option(min=0)] = 0,
-    yes: bool = False,
-    as_json: AsJson = False,
-) -> None:
-    """Remove what no run needs any more: states, old windows, unfinished files.
-
-    It says first what and how much, and removes it with `--yes`.
-
-    Example: `ridgeline checkpoint prune state --windows 5 --yes`
-
-    Args:
-        store: How the store is reached.
-        folder ([DIR]): Folder or URI that `--checkpoint` was given.
-        temporary: Folders of runs without `--checkpoint`, which no process uses.
-        windows (N): Keep the newest N windows only; 0: all.
-        yes: Remove it; else it is only said.
-        as_json: Print JSON.
-    """
-    from ridgeline.api.clock import SystemClock
-    from ridgeline.engine.driver.checkpoint.upkeep import pruning
-
-    if (folder is None) != temporary:
-        raise CommandError("`ridgeline checkpoint prune` takes a folder, or `--temporary`; give one of both")
-    store.use()
-    clock = SystemClock()
-    notes: Sequence[str] = ()
-    with ExitStack() as locks:
-        if folder is None:
-            found = pruning.temporary_folders(clock)
-            rows = [(one.path, 1, one.size_bytes) for one in found]
-            freed = pruning.remove_temporary_folders(found) if yes else 0
-        else:
-            plan = pruning.find(folder, clock, locks, windows)
-            notes, rows = plan.notes, [(one.what, len(one.names), one.size_bytes) for one in plan.removals]
-            freed = pruning.carry_out(plan) if yes else 0
-    size = sum(row[2] for row in rows)
-    shown = [{"what": what, "files": files, "sizeBytes": bytes_} for what, files, bytes_ in rows]
-    came = f"removed {size_text(freed)}" if yes else f"{size_text(size)} can be removed; `--yes` removes it"
-    lines = [f"note: {note}" for note in notes]
-    lines += [f"{size_text(bytes_):>10}  {files:>7,}  {what}" for what, files, bytes_ in rows]
-    lines.append(came if rows else "nothing can be removed")
-    plan_ = {"removals": shown, "sizeBytes": size, "freedBytes": freed, "notes": list(notes)}
-    answer(plan_, lines, as_json=as_json)
-
-
 def export_state(
     folder: Folder,
     *,
@@ -281,5 +231,5 @@ def export_state(
     answer({"window": found.window, "files": rows, "notes": list(found.notes)}, lines, as_json=as_json)
 
 
-for one in (describe, verify, copy, prune, export_state):
+for one in (describe, verify, copy, export_state):
     checkpoint.command()(command(one))

@@ -1,6 +1,6 @@
-"""Runs an action on copies of a checkpoint, each time in a process that is killed one file operation later.
+"""Copies copies of a checkpoint, each time in a process that is killed one file operation later.
 
-`python -m support.crash.killed_upkeep ACTION FIRST OUT`: `OUT/001/state` is a copy of FIRST after a
+`python -m support.crash.killed_upkeep FIRST OUT`: `OUT/001/state` is a copy of FIRST after a
 kill before the first operation, and so on; the last one was not killed. Operations: each that opens a file to
 write it, renames, removes, links, makes folders, and syncs.
 """
@@ -12,12 +12,9 @@ import shutil
 import signal
 import sys
 import traceback
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ridgeline import SystemClock
-from ridgeline.engine.driver.checkpoint.upkeep import pruning
 from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
 
 _CHANGES = {"os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate"}
@@ -54,17 +51,7 @@ def kill_at(number: int, root: str) -> None:
     sys.addaudithook(hook)
 
 
-def act(action: str, folder: Path) -> None:
-    """One of the actions, on `folder/state`."""
-    state = str(folder / "state")
-    if action == "prune":
-        with ExitStack() as locks:
-            pruning.carry_out(pruning.find(state, SystemClock(), locks, windows=2))
-    else:
-        copy(state, str(folder / "there"))
-
-
-def main(action: str, first: str, out: str) -> int:
+def main(first: str, out: str) -> int:
     """Kill it at every operation; returns 0 once it was not killed any more."""
     for number in range(1, _MOST):
         folder = Path(out) / f"{number:03d}"
@@ -73,7 +60,7 @@ def main(action: str, first: str, out: str) -> int:
         if child == 0:
             try:
                 kill_at(number, str(folder))
-                act(action, folder)
+                copy(str(folder / "state"), str(folder / "there"))
                 os._exit(0)
             except BaseException:  # noqa: BLE001  of a process of its own
                 traceback.print_exc()

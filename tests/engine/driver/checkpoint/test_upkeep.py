@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,10 +14,9 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
-from ridgeline import Application, CheckpointError, SystemClock
+from ridgeline import Application, CheckpointError
 from ridgeline.cli.main import app
-from ridgeline.engine.driver.checkpoint.upkeep import pruning
-from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, runs_of, verify, walk
+from ridgeline.engine.driver.checkpoint.upkeep.contents import describe, hold, runs_of, verify, walk
 from ridgeline.engine.driver.checkpoint.upkeep.copying import copy
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import FileOutput
@@ -197,56 +195,10 @@ def test_a_copy_that_dies_at_any_step_loses_nothing(tmp_path: Path) -> None:
 def test_a_start_while_a_command_holds_the_folder_names_the_command(tmp_path: Path) -> None:
     stopped(tmp_path / "state")
     with ExitStack() as locks:
-        pruning.find(str(tmp_path / "state"), SystemClock(), locks)
-        said = r"in use by `ridgeline checkpoint prune`, process \d+ on .*; wait until it has ended, or give"
+        hold(LocalStorage(str(tmp_path / "state")), "ridgeline checkpoint copy", locks)
+        said = r"in use by `ridgeline checkpoint copy`, process \d+ on .*; wait until it has ended, or give"
         with pytest.raises(CheckpointError, match=said):
             run_local(application(), checkpoint=str(tmp_path / "state"))
-
-
-def test_pruning_says_first_and_removes_only_what_no_window_needs(tmp_path: Path) -> None:
-    stopped(tmp_path / "first")
-    copy(str(tmp_path / "first"), str(tmp_path / "state"))
-    (tmp_path / "state" / "state" / f".{'0' * 32}").write_bytes(b"half")
-    os.utime(tmp_path / "state" / "state" / f".{'0' * 32}", (0, 0))
-    before = walk(str(tmp_path / "state"))
-    code, text = command("prune", tmp_path / "state", "--windows", 2)
-    assert code == 0
-    assert walk(str(tmp_path / "state")).keys() - {"lock"} == before.keys()
-    assert text.splitlines()[-1].endswith("can be removed; `--yes` removes it")
-
-    assert command("prune", tmp_path / "state", "--windows", 2, "--yes")[0] == 0
-    [run] = runs_of(str(tmp_path / "state"))
-    assert not verify(run).faults
-    assert [one.window_id for one in describe(run).windows] == [LAST, LAST - 1]
-    assert "nothing can be removed" in command("prune", tmp_path / "state", "--windows", 2)[1]
-    left = run_local(application(), checkpoint=tmp_path / "state", from_window=LAST - 1)
-    assert sorted(left.collected("sink")) == sorted(
-        run_local(application(), checkpoint=tmp_path / "first", from_window=LAST - 1).collected("sink")
-    )
-
-
-def test_temporary_folders_that_nothing_uses_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pruning.tempfile, "gettempdir", lambda: str(tmp_path))
-    for name in ("old", "used", "new"):
-        stopped(tmp_path / f"ridgeline-checkpoint-{name}")
-    for name in ("old", "used"):
-        for path in [
-            tmp_path / f"ridgeline-checkpoint-{name}",
-            *(tmp_path / f"ridgeline-checkpoint-{name}").rglob("*"),
-        ]:
-            os.utime(path, (0, 0))
-    with ExitStack() as locks:
-        lock = LocalStorage(str(tmp_path / "ridgeline-checkpoint-used")).lock()
-        assert lock is not None
-        locks.callback(lock.release)
-        for path in (tmp_path / "ridgeline-checkpoint-used").rglob("*"):
-            os.utime(path, (0, 0))
-        found = pruning.temporary_folders(SystemClock())
-        assert [Path(one.path).name for one in found] == ["ridgeline-checkpoint-old"]
-        assert pruning.remove_temporary_folders(found) == found[0].size_bytes
-    assert not (tmp_path / "ridgeline-checkpoint-old").exists()
 
 
 def test_a_disk_that_takes_no_more_loses_nothing_and_the_same_command_continues(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Looks after checkpoint folders without running them: says, checks, copies, moves and cleans them."""
+"""Looks after checkpoint folders without running them: says, checks and copies them, and exports states."""
