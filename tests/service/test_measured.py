@@ -93,7 +93,7 @@ def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run,
     monkeypatch.setattr(Master, "_has_committed", fails)
     with pytest.raises(ZeroDivisionError) as raised:
         run(ServiceOptions(port=None))
-    [path] = (tmp_path / "checkpoint" / "debug-dumps").iterdir()
+    path = tmp_path / "checkpoint" / "fault.json"
     assert raised.value.__notes__ == [f"the last events and instructions of the driver are in `{path}`"]
     dump = json.loads(path.read_text())
     assert dump["fault"] == "ZeroDivisionError: no such thing; password=***"

@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +6,6 @@ import pytest
 
 from ridgeline import Application, CheckpointError
 from ridgeline.api.errors import FencedError
-from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.state_repair import StateRepair
@@ -248,30 +246,6 @@ def test_whatever_fails_a_displaced_driver_knows_why():
     assert first.taken_over(found) is None  # it says so already
     assert second.taken_over(missing) is None
     second.close()
-
-
-def test_the_newest_three_are_kept():
-    storage = MemoryStorage()
-    paths = [write_fault_dump(storage, 7, 1000.0 + at, lambda at=at: {"number": at}) for at in range(5)]
-    names = storage.names("debug-dumps")
-    assert [f"{storage.uri}/debug-dumps/{name}" for name in names] == paths[2:]
-    assert [json.loads(storage.read(f"debug-dumps/{name}"))["number"] for name in names] == [2, 3, 4]
-
-
-def test_files_of_others_stay():
-    storage = MemoryStorage()
-    storage.write("debug-dumps/a-note.txt", b"mine")
-    for at in range(5):
-        write_fault_dump(storage, 1, at, dict)
-    assert storage.read("debug-dumps/a-note.txt") == b"mine"
-
-
-def test_a_dump_that_cannot_be_made_is_left_out(caplog):
-    def fails():
-        raise ZeroDivisionError
-
-    assert write_fault_dump(MemoryStorage(), 1, 0.0, fails) is None
-    assert "the last events and instructions could not be written" in caplog.text
 
 
 def test_a_driver_that_lost_the_checkpoint_says_so_and_not_that_files_are_missing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import shutil
 import threading
@@ -19,7 +20,6 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
-from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint, temporary_checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+FAULT = "fault.json"
+"""The file of a checkpoint for the last fault of a driver. Nothing reads it, and no run needs it."""
 
 
 class Claim:
@@ -184,7 +186,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         if checkpoint is not None and (fenced := checkpoint.taken_over(error)) is not None:
             raise fenced from error
         lost = None if context is None else gone(context, error)
-        dumped = lost is None and _dump_fault(run, error, clock)
+        dumped = lost is None and _dump_fault(run, error)
         if lost is None or isinstance(error, SparkGoneError):
             raise
         raise lost from None
@@ -201,18 +203,21 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
                 shutil.rmtree(uri, ignore_errors=True)
 
 
-def _dump_fault(run: ApplicationRun | None, error: Exception, clock: Clock) -> bool:
-    """Write the last events and instructions of STRAM beside the checkpoint, and name the file in a note.
+def _dump_fault(run: ApplicationRun | None, error: Exception) -> bool:
+    """Write the last events and instructions of STRAM into the checkpoint, and name the file in a note.
 
     Returns False if there is no file: for an expected error, or where it cannot be written.
     """
     if run is None or isinstance(error, RidgelineError):
         return False
-    checkpoint = run.checkpoint
-    path = write_fault_dump(checkpoint.storage, checkpoint.epoch, clock.wall(), lambda: run.debug_dump(error))
-    if path is None:
+    storage = run.checkpoint.storage
+    try:
+        storage.write(FAULT, json.dumps(run.debug_dump(error), indent=1).encode())
+    except Exception:  # noqa: BLE001  the error of which the driver dies comes first
+        _log.warning("the last events and instructions could not be written", exc_info=True)
         return False
-    error.add_note(f"the last events and instructions of the driver are in `{mask_text(path)}`")
+    path = mask_text(f"{storage.uri}/{FAULT}")
+    error.add_note(f"the last events and instructions of the driver are in `{path}`")
     return True
 
 
