@@ -176,9 +176,9 @@ class SourceBacklog:
         self._as_of = at
         self._consumed = consumed if consumed is not None else last
         self._backlog = remaining
-        left = None if remaining.value is None or remaining.infinite else min(_MOST, remaining.value)
         if counts:
-            self._samples.add(Sample(at, consumed, left))
+            left = math.nan if remaining.value is None or remaining.infinite else min(_MOST, remaining.value)
+            self._samples.add(Sample(at, math.nan if consumed is None else consumed, left))
             self._unjudged = True
         elif remaining == NOTHING:
             self._verdict = Verdict.KEEPING_UP

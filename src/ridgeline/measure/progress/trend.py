@@ -29,16 +29,16 @@ _NOISE_SAMPLES, _NOISE_LATELY = 100, 15
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A report of a source: `consumed` and `remaining`, None if unknown."""
+    """A report of a source: `consumed` and `remaining`, NaN if unknown."""
 
     at: float
-    consumed: float | None
-    remaining: float | None
+    consumed: float
+    remaining: float
 
     @property
-    def arrived(self) -> float | None:
+    def arrived(self) -> float:
         """All that has come since the run's start."""
-        return None if self.consumed is None or self.remaining is None else self.consumed + self.remaining
+        return self.consumed + self.remaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Samples:
         self._slice = slice_seconds
         self._fewest = fewest
         self._samples: list[Sample] = []
-        self._noises: deque[tuple[float | None, float | None]] = deque(maxlen=_NOISE_SAMPLES)
+        self._noises: deque[tuple[float, float]] = deque(maxlen=_NOISE_SAMPLES)
         self.changed_at = -math.inf
         """The last change that was noted."""
 
@@ -109,7 +109,7 @@ class Samples:
 
     def rate(self, first: int) -> float | None:
         """Consumed per second from a sample on; None if unknown."""
-        known = [(one.at, one.consumed) for one in self._samples[first:] if one.consumed is not None]
+        known = [(one.at, one.consumed) for one in self._samples[first:] if not math.isnan(one.consumed)]
         if not known or known[-1][0] - known[0][0] < LEAST_SECONDS:
             return None
         return max(0.0, (known[-1][1] - known[0][1]) / (known[-1][0] - known[0][0]))
@@ -117,31 +117,30 @@ class Samples:
     def trend(self, first: int) -> Trend | None:
         """The growth of what remains from a sample on, since it last changed; None if unknown."""
         samples, last = self._samples, len(self._samples) - 1
-        while first < last and samples[first].remaining is None:
+        first = max(first, min(last - 1, self._first(self.changed_at)))
+        while first < last and math.isnan(samples[first].remaining):
             first += 1
-        if (
-            last <= first
-            or samples[last].remaining is None
-            or samples[last].at - samples[first].at < LEAST_SECONDS
-        ):
+        if last <= first or math.isnan(samples[last].remaining):
+            return None
+        if samples[last].at - samples[first].at < LEAST_SECONDS:
             return None
         noise = self._noise()
-        first = max(first, min(last - 1, self._first(self.changed_at)))
         change = self._change(first, last, noise)
-        begin = first if change is None else change
-        since = samples[begin].at
-        seconds, changed = samples[last].at - since, change is not None or since == self.changed_at
+        begin = samples[first if change is None else change]
+        seconds = samples[last].at - begin.at
         return Trend(
-            self._slope(begin, last), noise / math.sqrt(seconds), last - begin, seconds, changed, since
+            (samples[last].remaining - begin.remaining) / seconds,
+            noise / math.sqrt(seconds),
+            last - (first if change is None else change),
+            seconds,
+            change is not None or begin.at == self.changed_at,
+            begin.at,
         )
 
     def growth(self, since: float) -> float | None:
         """The growth of what remains per second from then on, of the nearest line; None if unknown."""
-        known = [
-            (one.at, one.remaining)
-            for one in self._samples[self._first(since - LEAST_SECONDS) :]
-            if one.remaining is not None
-        ]
+        samples = self._samples[self._first(since - LEAST_SECONDS) :]
+        known = [(one.at, one.remaining) for one in samples if not math.isnan(one.remaining)]
         if len(known) < 2 or known[-1][0] - known[0][0] < LEAST_SECONDS:  # noqa: PLR2004  a line has two points
             return None
         return statistics.linear_regression(*zip(*known, strict=True)).slope
@@ -154,55 +153,38 @@ class Samples:
 
         The part before is up to four times as long as the part after.
         """
-        samples = self._samples
+        samples, end = self._samples, self._samples[last]
         found, clearest = None, 0.0
         for middle in _splits(first, last):
-            begin = max(first, middle - max(4, 4 * (last - middle)))
-            recent, before = samples[last].at - samples[middle].at, samples[middle].at - samples[begin].at
-            if (
-                min(recent, before) < LEAST_SECONDS
-                or samples[middle].remaining is None
-                or samples[begin].remaining is None
-            ):
+            turn, begin = samples[middle], samples[max(first, middle - max(4, 4 * (last - middle)))]
+            recent, before = end.at - turn.at, turn.at - begin.at
+            if min(recent, before) < LEAST_SECONDS:
                 continue
-            now, was = self._slope(middle, last), self._slope(begin, middle)
+            now, was = (end.remaining - turn.remaining) / recent, (turn.remaining - begin.remaining) / before
             difference, spread = abs(now - was), math.sqrt(1 / recent + 1 / before)
-            if (
-                difference > max(_CHANGED_ERRORS * noise * spread, _CHANGED_SHARE * max(abs(now), abs(was)))
-                and difference / spread > clearest
-            ):
+            least = max(_CHANGED_ERRORS * noise * spread, _CHANGED_SHARE * max(abs(now), abs(was)))
+            if difference > least and difference / spread > clearest:  # not where one is unknown
                 found, clearest = middle, difference / spread
         return found
-
-    def _slope(self, first: int, last: int) -> float:
-        begin, end = self._samples[first], self._samples[last]
-        return ((end.remaining or 0.0) - (begin.remaining or 0.0)) / (end.at - begin.at)
 
     def _noise(self) -> float:
         """The noise per root of a second: the greatest of backlog's and arrivals', lately or for long."""
         every = list(self._noises)
-        return max(_median(noises, which) for noises in (every, every[-_NOISE_LATELY:]) for which in (0, 1))
+        columns = (*zip(*every, strict=True), *zip(*every[-_NOISE_LATELY:], strict=True))
+        return _NORMAL * max(map(_median, columns))
 
-    def _noise_at(self, sample: Sample) -> tuple[float | None, float | None]:
+    def _noise_at(self, sample: Sample) -> tuple[float, float]:
         """The noise that a new sample shows, of the backlog and of the arrivals, per root of a second."""
         if len(self._samples) < 2:  # noqa: PLR2004  two slopes
-            return None, None
+            return math.nan, math.nan
         before, last = self._samples[-2:]
         seconds, earlier = sample.at - last.at, last.at - before.at
         if min(seconds, earlier) < LEAST_SECONDS:
-            return None, None
+            return math.nan, math.nan
         scale = math.sqrt(1 / seconds + 1 / earlier)
-        amounts = (
-            (before.remaining, last.remaining, sample.remaining),
-            (before.arrived, last.arrived, sample.arrived),
-        )
-        backlog, arrivals = (
-            None
-            if first is None or second is None or third is None
-            else abs((third - second) / seconds - (second - first) / earlier) / scale
-            for first, second, third in amounts
-        )
-        return backlog, arrivals
+        left = (sample.remaining - last.remaining) / seconds - (last.remaining - before.remaining) / earlier
+        came = (sample.arrived - last.arrived) / seconds - (last.arrived - before.arrived) / earlier
+        return abs(left) / scale, abs(came) / scale
 
 
 def _splits(first: int, last: int) -> Iterator[int]:
@@ -213,6 +195,7 @@ def _splits(first: int, last: int) -> Iterator[int]:
         steps += max(1, steps // 4)
 
 
-def _median(noises: Iterable[tuple[float | None, float | None]], which: int) -> float:
-    found = sorted(noise for both in noises if (noise := both[which]) is not None)
-    return _NORMAL * found[(len(found) - 1) // 2] if found else 0.0
+def _median(noises: Iterable[float]) -> float:
+    """The lower median of those that are known; 0 without any."""
+    known = sorted([one for one in noises if not math.isnan(one)])
+    return known[(len(known) - 1) // 2] if known else 0.0
