@@ -124,7 +124,7 @@ def test_where_objects_are_written_in_pieces_a_reader_waits_for_the_whole(tmp_pa
     again = LogWriter(ObjectFolder(str(tmp_path)))
     while len(found) < len(entries):
         found += log.read()
-    folder.close(wait=True)
+    folder.pool.shutdown()
 
     assert found == entries
     assert (again.next, again.total) == (30, 29)

@@ -26,7 +26,14 @@ from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.engine.driver.outputs import OutputStores
 from ridgeline.engine.files.storage import MemoryStorage
-from ridgeline.operators import QueueInput, QueueOutput, _queue_enumerator, _queue_files, _queue_log
+from ridgeline.operators import (
+    QueueInput,
+    QueueOutput,
+    _queue_enumerator,
+    _queue_files,
+    _queue_log,
+    _queue_publisher,
+)
 from ridgeline.operators._queue_files import ObjectFolder, QueueFolder, ReaderPosition
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators._queue_publisher import QueuePublisher, Written
@@ -120,11 +127,12 @@ class Driver:
     def begin(self) -> None:
         """Another driver opens the queue, as after a restart."""
         self.publisher = QueuePublisher(self.output)
-        self.publisher._opened = self.folder
         context = PublisherContext(
             "shop", "queue", "run1", self.clock, Console(), "staging", lambda: None, 1, lambda: None
         )
-        self._call(self.publisher.open, context, json.loads(self.states[-1]) if self.states else None)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_queue_publisher, "folder_of", lambda _path: self.folder)
+            self._call(self.publisher.open, context, json.loads(self.states[-1]) if self.states else None)
 
     def _call(self, function: Callable[..., Any], *given: Any) -> Any:
         return self.stores.call(
@@ -176,11 +184,13 @@ def test_a_folder_that_is_away_at_any_step_is_waited_for(
         while driver.window < WINDOWS:
             driver.run()
         driver._call(driver.publisher.close)
+        if isinstance(driver.folder, ObjectFolder):
+            driver.folder.pool.shutdown()
         ends = steps.number <= first
         steps.each = lambda _number, _what: None
+        driver.folder = kind(driver.path)
         assert read(driver.folder) == list(range(WINDOWS)), first
         driver.begin()  # the state fits to what is there
-        driver.folder.close(wait=True)
         if ends:
             break
     assert 20 < first < 299
@@ -248,8 +258,6 @@ def test_a_queue_that_is_not_there_at_the_start_is_an_error(tmp_path: Path) -> N
 
 def _queue_files_opened(path: str) -> None:
     """Forget that this process has had the queue open."""
-    from ridgeline.operators import _queue_publisher
-
     _queue_publisher._OPENED.discard(path)
 
 

@@ -352,7 +352,6 @@ class QueueEnumerator(Enumerator):
             with contextlib.suppress(OSError):
                 if self._name in self._folder.readers_known():  # else it has another name now
                     self._register()
-            self._folder.close()
 
     def _watch(self) -> None:
         """Read entries as they come, and register the position."""

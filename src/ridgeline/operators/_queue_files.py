@@ -158,10 +158,6 @@ class QueueFolder:
         """The path of a file that is always there; "" where no mount can go."""
         return "" if self.is_remote else f"{self.path}/queue.json"
 
-    def close(self, *, wait: bool = False) -> None:
-        """Let go of files and threads. `wait`: for what they have begun. It may be used again."""
-        self._mapped = "", None
-
     def make(self) -> None:
         """Make the folders; their names outlive a power cut. Raises OSError."""
         for folder in (self.log, self.segments, self.readers):
@@ -458,21 +454,9 @@ class ObjectFolder(QueueFolder):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self._files, self._base = resolve(path)
-        self._pool: ThreadPoolExecutor | None = None
+        self.pool = ThreadPoolExecutor(_AT_ONCE, "ridgeline-queue")
+        """Threads for requests that need not wait for each other. They end with the folder."""
         self._coming: dict[Part, Future[bytes | None]] = {}
-
-    @property
-    def pool(self) -> ThreadPoolExecutor:
-        """Threads for requests that need not wait for each other."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(_AT_ONCE, "ridgeline-queue")
-        return self._pool
-
-    def close(self, *, wait: bool = False) -> None:
-        """Let go of threads. `wait`: for what they have begun. It may be used again."""
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.shutdown(wait=wait)
 
     def name(self, name: str) -> str:
         """The object of this name, for people."""

@@ -110,8 +110,6 @@ class LogWriter:
         """As of the last entry."""
         self._newest: dict[int, str] = {}
         """The last segment of each partition that an entry names: its writer may still append to it."""
-        self._unnamed: set[str] = set()
-        """Segments that no entry names any more, but of which that is so."""
         self._tail: list[bytes] = []
         """The lines of the last of `files`, which the next bundle has."""
         self._bundled = 0
@@ -230,11 +228,12 @@ class LogWriter:
         found = filter(None, map(LOG_FILE.fullmatch, self._folder.names("log")))
         before = {f"log/{one[0]}" for one in found if int(one[1]) < end}  # also what an error has left
         self._folder.remove(before - {one.bundle for number, one in self.files.items() if number != first})
-        dropped = self.files.pop(first)
-        self._unnamed = (dropped.segments | self._unnamed) - self.segments
-        removed = self._unnamed.difference(self._newest.values())
+        dropped = self.files.pop(first).segments
+        removed = dropped.difference(self.segments, self._newest.values())
+        oldest = next(iter(self.files.values()))
+        oldest.segments |= dropped  # those that stay, and those that an error leaves, go with it
         self._folder.remove_later(f"segments/{name}" for name in removed)
-        self._unnamed -= removed
+        oldest.segments -= removed
 
     @property
     def segments(self) -> set[str]:

@@ -25,7 +25,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.api.support.secrets.addresses import mask_addresses
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.connect.window_output import GONE, explaining, publish_failure
-from ridgeline.operators._queue_files import Entry, Part, QueueFolder, ReaderPosition, folder_of, reader_of
+from ridgeline.operators._queue_files import Entry, Part, ReaderPosition, folder_of, reader_of
 from ridgeline.operators._queue_log import LogWriter
 
 if TYPE_CHECKING:
@@ -99,13 +99,6 @@ class QueuePublisher(Publisher):
 
     def __init__(self, output: QueueOutput) -> None:
         self._path, self._keep, self._output = str(output.path), parse_duration(output.keep), output
-        self._opened: QueueFolder | None = None
-
-    @property
-    def _folder(self) -> QueueFolder:
-        if self._opened is None:
-            self._opened = folder_of(self._path)
-        return self._opened
 
     def place(self) -> str:
         """The folder."""
@@ -113,7 +106,7 @@ class QueuePublisher(Publisher):
 
     def open(self, context: PublisherContext, state: Any) -> None:
         """Bring the log to the last committed window. Raises RidgelineError if it is of another run."""
-        self._context = context
+        self._context, self._folder = context, folder_of(self._path)
         self._full: str | None = None
         self._moved = True
         """Whether keys may be in other partitions than in the entries that were published."""
@@ -376,11 +369,6 @@ class QueuePublisher(Publisher):
         """Sync the log."""
         with explaining(self._failure):
             self._log.sync()
-            self._folder.close(wait=True)
-
-    def abandon(self) -> None:
-        """Let go of threads."""
-        self._folder.close()
 
     def _warn(self, text: str) -> None:
         self._context.console.print(Text(mask_addresses(text), "yellow"), soft_wrap=True)

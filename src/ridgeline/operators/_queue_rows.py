@@ -114,7 +114,6 @@ class QueueTrust:
         """`staging`: a folder in the checkpoint, as of `OperatorContext`."""
         self._path = path
         self._own = bool(staging) and _within(path, staging.rpartition("/")[0])
-        self._checked = False
 
     def check(self, what: tuple[str, str], *files: str) -> None:
         """Raise UntrustedError if others could have written the queue, or these files of it."""
@@ -125,11 +124,9 @@ class QueueTrust:
             why = "who may write there cannot be seen, and what lies there is run as code"
             raise UntrustedError(f"{purpose} is refused: {why}; {remedy}")
         root = local_path(self._path)
-        if not self._checked:
-            trust.check(root, purpose, remedy)
-        for name in files if self._checked else ("log", "segments", *files):
+        trust.check(root, purpose, remedy)
+        for name in ("log", "segments", *files):
             trust.check_entry(f"{root}/{name}", purpose, remedy)
-        self._checked = True
 
 
 def _within(path: str, folder: str) -> bool:

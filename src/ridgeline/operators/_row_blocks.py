@@ -221,26 +221,19 @@ def equal_keys(ones: Sequence[pa.Array], others: Sequence[pa.Array]) -> Mask:
 
 
 def _equal(one: pa.Array, other: pa.Array) -> Mask:
-    """Which values of two columns are equal, as in Python; columns of other types are compared there."""
-    types = pa.types
-    if one.type != other.type:
-        if _is_small(one.type) and _is_small(other.type):
-            one, other = one.cast(pa.int64()), other.cast(pa.int64())
-        elif is_text(one.type) and is_text(other.type):
-            one, other = one.cast(pa.large_string()), other.cast(pa.large_string())
-        else:
-            pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
-            same = (a == b or (a != a and b != b) for a, b in pairs)  # noqa: PLR0124  two NaN
-            return np.fromiter(map(bool, same), np.bool_, len(one))
-    equal = pc.equal(one, other)
-    if types.is_floating(one.type):
+    """Which values of two columns are equal, as in Python; all NaN are."""
+    if is_text(one.type) != is_text(other.type):  # Arrow would take bytes for text
+        return np.zeros(len(one), np.bool_)
+    try:
+        equal = pc.equal(one, other)
+    except pa.ArrowException:  # a value of one has no place in the other's type
+        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        same = (a == b or (a != a and b != b) for a, b in pairs)  # noqa: PLR0124  two NaN
+        return np.fromiter(map(bool, same), np.bool_, len(one))
+    if pa.types.is_floating(one.type) and pa.types.is_floating(other.type):
         equal = pc.or_(equal, pc.and_(pc.is_nan(one), pc.is_nan(other)))
     found: Mask = equal.to_numpy(zero_copy_only=False)
     return found
-
-
-def _is_small(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
 
 
 def _numbered(columns: Sequence[pa.Array]) -> tuple[Index, int]:

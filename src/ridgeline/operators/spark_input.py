@@ -160,16 +160,16 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
         return self._frame(spark, options, _RECORD)
 
     def emit_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Emit the rows of a micro-batch."""
+        """Emit the rows of a micro-batch; with `on_error=SKIP` those that fit."""
         for rows in batches:
-            self._emit(rows)
+            place = rows.schema.get_field_index(_RECORD)
+            if place < 0:
+                self.output.emit_batch(rows)
+            else:
+                self._sift(rows, place)
 
-    def _emit(self, rows: pa.RecordBatch) -> None:
-        """Emit rows; with `on_error=SKIP` those that fit."""
-        place = rows.schema.get_field_index(_RECORD)
-        if place < 0:
-            self.output.emit_batch(rows)
-            return
+    def _sift(self, rows: pa.RecordBatch, place: int) -> None:
+        """Emit the rows that fit, leave out the others. `place`: of the column with their texts."""
         records, rows = rows.column(place), rows.drop_columns([_RECORD])
         if records.null_count < len(records):
             for text in records.drop_null().to_pylist():
@@ -208,7 +208,7 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
                     f"`transform` of source `{self.format}` must return a DataFrame; "
                     f"got {type(frame).__name__}"
                 )
-        return self._select(frame, [record] if record else [])
+        return self._select(frame, record)
 
     @property
     def _strict(self) -> dict[str, str]:
@@ -232,13 +232,13 @@ class SparkInput(GivenSchema, EventTime, SparkSource[T]):
                 raise
             raise RidgelineError(f"Spark source `{self.format}` {what}; Spark says: {reason}") from error
 
-    def _select(self, frame: DataFrame, more: list[str]) -> DataFrame:
+    def _select(self, frame: DataFrame, record: str) -> DataFrame:
         """Select the columns of `schema`, in its order, cast to its types. Raises RidgelineError.
 
-        `more`: further ones, as they are.
+        `record`: a column to have before them; "": none.
         """
         found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        columns = [frame[name] for name in more]
+        columns = [frame[record]] if record else []
         for field in Schema(self.schema).arrow:
             wanted = str(spark_type(field.type))
             if field.name not in found:

@@ -265,11 +265,10 @@ class SparkPublisher(SegmentPublisher):
         above = above or ("" if target[:1] == "/" else ".")
         beside = f"{above}/{_BESIDE}{name}-{self._context.epoch}"
         folders = _Folders(spark)
-        if not self._cleared:  # of this output alone: others may write into the same folder
-            parts = str(path).rstrip("/").rpartition("/")[2].split(_WINDOW)
-            own = re.compile(f"{_BESIDE}{'[0-9]+'.join(map(re.escape, parts))}-[0-9]+")
-            for left in filter(own.fullmatch, folders.names(above or "/")):
-                folders.remove(f"{above}/{left}")
+        if not self._cleared:  # the window that a killed driver was writing is the first that is written now
+            for left in folders.names(above or "/"):
+                if left.startswith(f"{_BESIDE}{name}-"):
+                    folders.remove(f"{above}/{left}")
             self._cleared = True
         writer.options(**{**options, "path": beside}).mode(self._output.mode).save()
         try:
