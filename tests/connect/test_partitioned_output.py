@@ -27,7 +27,7 @@ from ridgeline.connect import (
     shipper,
     sink_publisher,
 )
-from ridgeline.connect.segment_store import Segment, SegmentStore
+from ridgeline.connect.output_files import Segment, SegmentStore
 from ridgeline.connect.shipper import Shipper
 from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
 from support.testing.shares import share

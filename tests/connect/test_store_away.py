@@ -15,7 +15,7 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_unavailable, waiting_for_store
-from ridgeline.connect.segment_store import Segment, SegmentStore, Written
+from ridgeline.connect.output_files import Segment, SegmentStore, Written
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 from ridgeline.connect.sink_publisher import SinkPublisher
 from support.engine.driven import publisher_context

@@ -24,7 +24,7 @@ from ridgeline import Application, RidgelineError, SchemaError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
-from ridgeline.operators.staged._staged_source import RowStore, StagedSource, Streams
+from ridgeline.operators._staged_source import RowStore, StagedSource, Streams
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 from support.testing.shares import share

@@ -22,7 +22,7 @@ from ridgeline.api.times import NO_TIME, Times
 from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tumbling
 from ridgeline.operators._queue_files import QueueFolder
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_rows import divided_times, plain_schema, united, with_times
+from ridgeline.operators.queue_output import divided_times, plain_schema, united, with_times
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 from support.depth import deep

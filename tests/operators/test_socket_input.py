@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ridgeline.operators import SocketInput
-from ridgeline.operators.staged import _staged_source
-from ridgeline.operators.staged._staged_source import Lines
+from ridgeline.operators import SocketInput, _staged_source
+from ridgeline.operators._staged_source import Lines
 from support.ports import free_port
 from support.waiting import PATIENCE_SECONDS, wait_until
 

@@ -14,7 +14,7 @@ from ridgeline import Application
 from ridgeline.api import RidgelineError, SchemaError
 from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import SparkInput
-from ridgeline.operators._spark_types import spark_type
+from ridgeline.operators.spark_input import spark_type
 from ridgeline.plan import find_notes, plan_application
 from ridgeline.testing import CollectorSink
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.connect.segment_store import PAYLOAD, ROWS, SegmentStore
+from ridgeline.connect.output_files import PAYLOAD, ROWS, SegmentStore
 from ridgeline.connect.sink import Sink
 from ridgeline.connect.sink_publisher import SinkPublisher
 from ridgeline.connect.window_output import WindowOutput, safe_name

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import may_recover
 from ridgeline.api.support.masking import mask_text, masked_and_capped
-from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
+from ridgeline.connect.output_files import DamagedSegmentError, Segment, SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 from ridgeline.connect.window_output import other_copy
 

@@ -18,7 +18,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import is_unavailable
 from ridgeline.connect.outage import Outage
-from ridgeline.connect.segment_store import Segment, SegmentStore
+from ridgeline.connect.output_files import Segment, SegmentStore
 from ridgeline.connect.shipper import Shipper, Trouble
 from ridgeline.connect.sink import Sink, SinkContext
 from ridgeline.connect.window_output import explaining, publish_failure, safe_name

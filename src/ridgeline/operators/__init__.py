@@ -1,6 +1,7 @@
 """The library of operators."""
 
 from ridgeline.operators import aggregate
+from ridgeline.operators._staged_source import Line
 from ridgeline.operators.async_map import AsyncMap
 from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
 from ridgeline.operators.by_key import Deduplicate, LatestByKey, TopByKey, TopN, TopNUnifier
@@ -37,7 +38,6 @@ from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
-from ridgeline.operators.staged._staged_source import Line
 from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.timed_join import AsOfJoin, WindowJoin, WithinJoin

@@ -14,7 +14,7 @@ from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct
 from ridgeline.api.columns.struct_types import SchemaType, struct_fields
 from ridgeline.api.errors import RidgelineError, SchemaError, shorten
 from ridgeline.operators._shaped import T
-from ridgeline.operators.staged._staged_source import StagedInput, StagedSource
+from ridgeline.operators._staged_source import StagedInput, StagedSource
 
 _FRAME_ROWS = 65_536
 

@@ -27,7 +27,7 @@ from ridgeline.connect.datasets import AtPath, absolute
 from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator
 from ridgeline.operators._queue_files import Entry, Part, QueueFolder, folder_of
 from ridgeline.operators._queue_log import LogReader
-from ridgeline.operators._queue_rows import CONTROLS, OBJECTS, QueueTrust, divided_times
+from ridgeline.operators.queue_output import CONTROLS, OBJECTS, QueueTrust, divided_times
 
 T = TypeVar("T", default=Any)
 _Result = TypeVar("_Result")

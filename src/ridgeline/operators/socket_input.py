@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pydantic import Field
 
 from ridgeline.api.ports import OutputPort
-from ridgeline.operators.staged._staged_source import Line, StagedInput, StagedSource, Streams, encode
+from ridgeline.operators._staged_source import Line, StagedInput, StagedSource, Streams, encode
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0

@@ -27,8 +27,7 @@ from ridgeline.connect.datasets import Dataset, spark_datasets
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.window_output import WindowOutput, explaining, other_copy, safe_name
 from ridgeline.operators._segments import DamagedError, Segment, SegmentPublisher, check
-from ridgeline.operators._spark_types import spark_type, what_spark_says, why_away
-from ridgeline.operators.spark_input import FILE_FORMATS
+from ridgeline.operators.spark_input import FILE_FORMATS, spark_type, what_spark_says, why_away
 
 _WINDOW, _BESIDE = "{window_id}", "_ridgeline-"
 """Readers pass over names with `_` in front."""

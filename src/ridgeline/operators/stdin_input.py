@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from ridgeline.api.ports import OutputPort
-from ridgeline.operators.staged._staged_source import Line, StagedInput, StagedSource, Streams, encode
+from ridgeline.operators._staged_source import Line, StagedInput, StagedSource, Streams, encode
 
 
 class StdinInput(StagedInput[Line]):

@@ -27,7 +27,7 @@ from ridgeline.measure.slot_events import SlotEvent
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
 from ridgeline.operators import SocketInput
-from ridgeline.operators.staged._staged_source import Line
+from ridgeline.operators._staged_source import Line
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.service.tls.serving import ServedTls

@@ -32,7 +32,7 @@ from ridgeline.connectors.postgres.replication import Place
 from ridgeline.connectors.postgres.slot import Watched, misfit
 from ridgeline.connectors.postgres.staging import SNAPSHOT, Settings
 from ridgeline.operators._kinds import zero
-from ridgeline.operators.staged._staged_source import RowStore
+from ridgeline.operators._staged_source import RowStore
 
 CHANGE, COMMIT_TIME, LSN, TRANSACTION = "change", "commit_time", "lsn", "transaction"
 METADATA = (CHANGE, COMMIT_TIME, LSN, TRANSACTION)

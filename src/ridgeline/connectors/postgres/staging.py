@@ -20,7 +20,7 @@ from ridgeline.connect.window_output import safe_name
 from ridgeline.connectors.postgres.pgoutput import Relation
 from ridgeline.connectors.postgres.replication import Part, Place
 from ridgeline.connectors.postgres.slot import Catalog, Found, Watched
-from ridgeline.operators.staged._staged_source import RowStore
+from ridgeline.operators._staged_source import RowStore
 
 _CLAIM = "slot.json"
 SNAPSHOT = b"snapshot"

@@ -17,8 +17,8 @@ import pyarrow as pa
 from ridgeline.api.errors import ContainerAbortError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.connect import partitioned_output
+from ridgeline.connect.output_files import SegmentStore
 from ridgeline.connect.partitioned_output import PartitionedOutput
-from ridgeline.connect.segment_store import SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
 from ridgeline.connect.sink_publisher import SinkPublisher
 from ridgeline.connect.window_output import WindowOutput
