@@ -158,6 +158,10 @@ class QueueFolder:
         """The path of a file that is always there; "" where no mount can go."""
         return "" if self.is_remote else f"{self.path}/queue.json"
 
+    def close(self) -> None:
+        """Close the segment that was read last: an open file holds its mount."""
+        self._mapped = "", None
+
     def make(self) -> None:
         """Make the folders; their names outlive a power cut. Raises OSError."""
         for folder in (self.log, self.segments, self.readers):

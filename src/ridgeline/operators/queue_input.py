@@ -165,6 +165,10 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
         """Files are opened when rows are read."""
         self._place = _Place(folder_of(str(self.path)), QueueTrust(str(self.path), context.staging))
 
+    def teardown(self) -> None:
+        """Close the files."""
+        self._place.folder.close()
+
     def emit_tuples(self) -> None:
         """Emit this partition's share of the entries that the window reads.
 
