@@ -68,11 +68,10 @@ def _holds_rows(folder: QueueFolder, position: int | None) -> bool:
 
 
 class Place(NamedTuple):
-    """An entry of a queue: the window that wrote it, when, and the tuples up to its end."""
+    """An entry of a queue: the window that wrote it, and when."""
 
     window: int
     time: float
-    total: int
 
 
 class QueueLog:
@@ -167,7 +166,7 @@ class QueueLog:
         at = position - self.first
         if not 0 <= at < len(self._times):
             return None
-        return Place(self._windows[at], self._times[at], self._totals[at])
+        return Place(self._windows[at], self._times[at])
 
     def rates(self, now: float) -> tuple[float, float]:
         """Tuples and bytes written per second over the last `RATE_SECONDS`."""
