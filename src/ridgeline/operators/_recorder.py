@@ -15,7 +15,7 @@ from pydantic import Field
 
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import FencedError, RidgelineError, capped, described, shorten
+from ridgeline.api.errors import RidgelineError, capped, described, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
@@ -132,18 +132,14 @@ class RecordedTuples(Publisher):
         if state is not None:
             self.row |= state["row"]
             self._staged = list(state["staged"])
+        self._check_owner()
+        staged, kept = f"{self._files.root}/{_STAGED}", {one[4] for one in self._staged}
         try:
-            for folder in (_STAGED, self._folder):
-                self._files.make_folder(f"{self._files.root}/{folder}")
-            kept = {one[4] for one in self._staged}
-            for name in self._files.names(f"{self._files.root}/{_STAGED}"):
-                if (
-                    f"-{context.operator}-e" in name and name not in kept
-                ):  # of windows that were not committed
-                    self._check_owner()
-                    self._files.delete(f"{self._files.root}/{_STAGED}/{name}")
-        except FencedError:
-            raise
+            for folder in (staged, f"{self._files.root}/{self._folder}"):
+                self._files.make_folder(folder)
+            for name in self._files.names(staged):
+                if f"-{context.operator}-e" in name and name not in kept:  # of a window without a commit
+                    self._files.delete(f"{staged}/{name}")
         except (OSError, RidgelineError) as error:
             self._end(described(error), first)
 
@@ -174,9 +170,9 @@ class RecordedTuples(Publisher):
     def publish(self, window_id: int) -> None:
         """Give the files of committed windows their names. What cannot be done now is tried again."""
         root = self._files.root
+        if self._staged:
+            self._check_owner()
         try:
-            if self._staged:
-                self._check_owner()
             while self._staged and self._staged[0][0] <= window_id:
                 window, partition, tuples, size, name = self._staged[0]
                 target = f"{root}/{self._folder}/w{window:010d}-p{partition}.parquet"
@@ -186,8 +182,6 @@ class RecordedTuples(Publisher):
                 self.row["windows"] += not any(one[0] == window for one in self._staged)
                 self.row["tuples"] += tuples
                 self.row["bytes"] += size
-        except FencedError:
-            raise
         except (OSError, RidgelineError):
             return
         self._committed = window_id
