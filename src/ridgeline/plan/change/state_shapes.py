@@ -299,19 +299,17 @@ class Schemas:
         }
         self._picture: Mapping[str, Any] = picture
         self._changed = bool(picture)
-        self._declared: dict[str, dict[str, Shape]] = {}
 
     def note(self, base: str, changed: Mapping[str, Collection[str]]) -> None:
         """States have changed, by name, and have values of these classes. Costs little if that is known."""
         states = self._states.setdefault(base, {})
         for name, classes in changed.items():
             held = states.get(name)
-            if held is not None and not (classes and set(classes).difference(held["classes"])):
-                continue
-            shape = self._shapes(base).get(name)
-            if shape is None:
+            is_known = held is not None and not (classes and set(classes).difference(held["classes"]))
+            if is_known or name in PLATFORM:
                 continue
             known = () if held is None else held["classes"]
+            shape = state_shapes(self._operators[base])[name]
             states[name] = shape | {"classes": sorted({*known, *classes})}
             meaning = meaning_of(self._operators[base])
             if meaning is not None:
@@ -319,12 +317,6 @@ class Schemas:
             if DONE not in states and (steps := migrations_done(self._operators[base])) is not None:
                 states[DONE] = steps
             self._changed = True
-
-    def _shapes(self, base: str) -> dict[str, Shape]:
-        """The states of an operator as it declares them."""
-        if base not in self._declared:
-            self._declared[base] = state_shapes(self._operators[base])
-        return self._declared[base]
 
     @property
     def picture(self) -> Mapping[str, Any]:
