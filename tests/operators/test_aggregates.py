@@ -50,7 +50,7 @@ VALUES = {
     "unique": agg.count_unique("price"),
     "venues": agg.count_unique("venue"),
     "median": agg.median("price"),
-    "quantiles": agg.quantiles("size", [0.0, 0.25, 1.0], interpolation="lower"),
+    "quantiles": agg.quantiles("size", [0.0, 0.25, 1.0]),
     "top": agg.top("venue", 2),
     "mode": agg.mode("size"),
     "dearest": agg.max_by("venue", "price"),
@@ -89,7 +89,7 @@ def expected(own: list[Trade]) -> dict[str, Any]:
         found["median"] = float(np.quantile(prices, 0.5))
     if sizes:
         ordered = sorted(sizes)
-        found["quantiles"] = [float(ordered[0]), float(ordered[(len(sizes) - 1) // 4]), float(ordered[-1])]
+        found["quantiles"] = np.quantile(ordered, [0.0, 0.25, 1.0]).tolist()
         most = max(Counter(sizes).values())
         found["mode"] = min(value for value, count in Counter(sizes).items() if count == most)
     dear = [one for one in own if None not in (one.price, one.venue)]

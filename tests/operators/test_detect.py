@@ -131,7 +131,7 @@ def test_sequence_equals_a_search_of_all_runs(windows: Any, seconds: int) -> Non
                 begin = end + 1
         return found
 
-    conditions = {"page": "x"}, pl.col("page") == "y", lambda row: row["page"] == "z"
+    conditions = "page = 'x'", pl.col("page") == "y", lambda row: row["page"] == "z"
     check(windows, sequence(*conditions, within=seconds), expected)
     check(windows, sequence("page = 'x'", "page = 'y'", "page = 'z'", within=seconds), expected)
 
@@ -199,7 +199,7 @@ MANY = [many(number) for number in range(30)]
     [
         hysteresis("value", above=6, below=3, cleared=True),
         absence("3s"),
-        sequence({"page": "x"}, "page = 'y'", within="9s"),
+        sequence("page = 'x'", "page = 'y'", within="9s"),
         streak("value > 2", 2),
     ],
     ids=lambda pattern: type(pattern).__name__,

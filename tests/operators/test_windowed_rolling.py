@@ -144,6 +144,25 @@ def test_the_clock_closes_windows_once_nothing_comes(how: Any, expected: Any, pa
     assert run.collected("late") == []
 
 
+@pytest.mark.parametrize(
+    ("how", "late", "starts"),
+    [
+        (tumbling(10), [2, 9], [0, 10]),
+        (sliding(10, 5), [2], [-5, 0, 5, 10]),
+        (session(8), [2], [4, 9]),
+        (rolling(9), [2], [-5, 0, 3]),
+        (tumbling(count=1), [], [2, 4, 9, 12]),
+    ],
+)
+def test_what_comes_for_a_window_that_the_clock_has_closed_is_late(how: Any, late: Any, starts: Any) -> None:
+    items = [reading(4), END_WINDOW, *QUIET, reading(2, "b"), reading(9), reading(12), END_WINDOW]
+    values = {"start": aggregate.window_start(), "n": aggregate.count()}
+    run = windowed(items, how, lateness=60, values=values, close_after="3s")
+    assert run.collected("late") == [reading(second, "b" if second == 2 else "a") for second in late]
+    found = {(row["start"] - START).total_seconds() for row in run.collected("sink")}
+    assert sorted(found) == starts
+
+
 def test_a_silence_is_over_in_one_window_and_in_all_attempts_at_it() -> None:
     silence, second = Silence(3), 1_000_000
     assert [silence.is_over(5, now * second) for now in (10, 12, 13, 13, 14, 60)] == [

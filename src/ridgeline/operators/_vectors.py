@@ -133,11 +133,11 @@ def is_constant(values: npt.NDArray[Any]) -> bool:
     return values.strides == (0,)
 
 
-def later(times: Index, others: Index) -> Mask:
-    """Which of the times are later than the other ones, row by row."""
-    if len(times) and is_constant(times) and is_constant(others):
-        return np.broadcast_to(times[0] > others[0], len(times))
-    return times > others
+def later(times: Index, limit: int) -> Mask:
+    """Which of the times are later than one."""
+    if len(times) and is_constant(times):
+        return np.broadcast_to(times[0] > limit, len(times))
+    return times > limit
 
 
 def runs(codes: Index, times: Index, gap: int) -> tuple[Index, Index]:

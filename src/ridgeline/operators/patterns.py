@@ -163,7 +163,7 @@ def at_least(value: float, least: float, what: str) -> None:
 
 
 Condition = Any
-"""Values by column, SQL text, a polars expression, or a function of a record as a dictionary."""
+"""SQL text, a polars expression, or a function of a record as a dictionary."""
 _MOST_STEPS = 62
 _NONE = -(2**63)
 
@@ -175,13 +175,8 @@ class Sequence_(Pattern):  # noqa: N801  `Sequence` is a type of Python
     conditions: tuple[Condition, ...]
     within: int
 
-    def names(self) -> tuple[str, ...]:
-        """The columns of conditions that are values by column."""
-        return tuple(name for one in self.conditions for name in condition_columns(one))
-
     def check(self, schema: pa.Schema) -> None:
         """Raise SchemaError for a condition that the stream cannot answer."""
-        super().check(schema)
         for one in self.conditions:
             check_condition(one, schema)
 
@@ -227,13 +222,12 @@ def sequence(*conditions: Condition, within: float | str) -> Sequence_:
     reported, since its first record; then the key begins again. Of several possible starts the newest
     counts. A condition is one of these:
 
-    - values by column: `{"page": "/cart"}`;
     - SQL text or a polars expression: `"cents > 100"`, `pl.col("cents") > 100`;
     - a function of a record, which is a dictionary.
 
     Raises ValueError for fewer than two conditions, and for what is none.
 
-    >>> sequence({"page": "/cart"}, {"page": "/paid"}, within="10m").within
+    >>> sequence("page = '/cart'", "page = '/paid'", within="10m").within
     600000000
     """
     if not 2 <= len(conditions) <= _MOST_STEPS:  # noqa: PLR2004  a sequence
@@ -242,17 +236,10 @@ def sequence(*conditions: Condition, within: float | str) -> Sequence_:
 
 
 def own_condition(condition: Condition) -> Condition:
-    """The condition, of a mapping a copy. Raises ValueError for what is none."""
-    if not (isinstance(condition, (Mapping, str)) or callable(condition) or is_expression(condition)):
-        raise ValueError(
-            f"a condition is values by column, SQL, an expression or a function; got {shorten(condition)}"
-        )
-    return dict(condition) if isinstance(condition, Mapping) else condition
-
-
-def condition_columns(condition: Condition) -> tuple[str, ...]:
-    """The columns of a condition that is values by column."""
-    return tuple(condition) if isinstance(condition, Mapping) else ()
+    """The condition. Raises ValueError for what is none."""
+    if not (isinstance(condition, str) or callable(condition) or is_expression(condition)):
+        raise ValueError(f"a condition is SQL, an expression or a function; got {shorten(condition)}")
+    return condition
 
 
 def check_condition(condition: Condition, schema: pa.Schema) -> None:
@@ -277,11 +264,6 @@ def is_expression(condition: object) -> bool:
 
 def holds(condition: Condition, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """For each record whether a condition is true; null is not. Raises SchemaError without polars."""
-    if isinstance(condition, Mapping):
-        found = np.ones(len(batch), np.bool_)
-        for name, value in condition.items():
-            found &= np.array([one == value for one in batch.column(name).to_pylist()], np.bool_)
-        return found
     if isinstance(condition, str) or is_expression(condition):
         pl = imported()
         expression = pl.sql_expr(condition) if isinstance(condition, str) else condition
@@ -300,13 +282,8 @@ class Streak(Pattern):
     count: int
     cleared: bool = False
 
-    def names(self) -> tuple[str, ...]:
-        """The columns of a condition that is values by column."""
-        return condition_columns(self.condition)
-
     def check(self, schema: pa.Schema) -> None:
         """Raise SchemaError for a condition that the stream cannot answer."""
-        super().check(schema)
         check_condition(self.condition, schema)
 
     def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
@@ -336,16 +313,14 @@ def streak(condition: Condition, count: int, *, cleared: bool = False) -> Streak
 
     It is found at the last of them, since the first, and counts again once a record did not fulfil the
     condition. A record for which the condition is null does not fulfil it. `cleared`: that record is
-    reported, too. Findings are "streak" and "over". The condition is one of those of `sequence`, such as SQL
-    text or values by column.
+    reported, too. Findings are "streak" and "over". The condition is one of those of `sequence`.
 
     Raises ValueError for a condition that is none, and for a `count` less than 1.
 
     >>> streak("celsius > 80", 3)
     Streak(condition='celsius > 80', count=3, cleared=False)
     """
-    if count < 1:
-        raise ValueError(f"`count` must be at least 1; got {count}")
+    at_least(count, 1, "count")
     return Streak(own_condition(condition), count, cleared)
 
 

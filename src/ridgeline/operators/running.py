@@ -123,9 +123,8 @@ class Running(AggregatingOperator, ForgettingOperator):
         """Add the records of each key at once."""
         rows = np.argsort(times, kind="stable")
         new = self.aggregates.parts(Rows(batch, rows, times[rows], codes[rows], len(keys)))
-        for place, (key, parts) in enumerate(zip(keys, new, strict=True)):
-            before = self._before(key)
-            new[place] = parts if before is None else self.aggregates.merged(before, parts)
+        nothing = (None,) * len(self.values)
+        new = self.aggregates.merged_all([self._before(key) or nothing for key in keys], new)
         self.aggregates.check(new, lambda place: self._tuple_of(keys[place]))
         for key, time, after in zip(keys, touched, new, strict=True):
             self.totals[key] = (time, *after)

@@ -25,7 +25,6 @@ from ridgeline.api.support.duration import Duration, PositiveDuration, parse_dur
 from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators import _vectors as vectors
 from ridgeline.operators._divided import TogetherCodec
-from ridgeline.operators._exact import Index
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.aggregate.exact import rules_of
 from ridgeline.operators.windows import (
@@ -154,8 +153,8 @@ class Windowed(AggregatingOperator, Combines):
     """When early results were emitted, seconds since 1970; 0: not since the first record."""
     waiting = KeyedState(tuple, moves_by=tuple)
     """Of rolling windows by key the records that the watermark has not passed."""
-    shut = KeyedState(int, moves_by=tuple)
-    """By key the ends of windows that the clock has closed, while the watermark is before them."""
+    shut = State(EARLIEST, moves="greatest")
+    """When the last window ends that the clock has closed, in microseconds since 1970."""
 
     @classmethod
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
@@ -206,7 +205,7 @@ class Windowed(AggregatingOperator, Combines):
     def _closed(self) -> int:
         """Windows that end by then are over, in microseconds since 1970."""
         watermark = self.context.watermark_microseconds
-        return NEVER if watermark >= LATEST else watermark - self.wait
+        return NEVER if watermark >= LATEST else max(watermark - self.wait, self.shut)
 
     def combiner(self, outputs: Collection[str]) -> Combiner | None:
         """Of windows whose borders times alone decide, and aggregates with small parts.
@@ -238,8 +237,8 @@ class Windowed(AggregatingOperator, Combines):
                 # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
                 times = np.where(timed, times, EARLIEST)
         starts, ends = self.kind.bounds(times)
-        over = self._over(batch, len(times))
-        there = timed & vectors.later(ends, over)
+        closed = self._closed
+        there = timed & vectors.later(ends, closed)
         if not there.all():
             if counts is None:
                 self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
@@ -248,29 +247,16 @@ class Windowed(AggregatingOperator, Combines):
                 nothing = pa.nulls(int(counts[~there].sum()), pa.int8())
                 self.late.emit_batch(pa.record_batch([nothing], ["late"]))
             batch, times = vectors.filtered(batch, there), times[there]
-            starts, over = starts[there], over[there]
+            starts = starts[there]
             parts = None if parts is None else list(compress(parts, there.tolist()))
         if len(times):
             if self.silence is not None:
                 self.silence.broken = True
-            codes, keys = self._codes(batch, len(times))
+            codes, keys = np.zeros(len(times), np.int64), list[tuple[Any, ...]]([()])
+            if self.key_names:
+                codes, keys = vectors.key_codes([batch.column(name) for name in self.key_names])
             self.refuse_stray_keys(batch, self.key_names, codes, len(keys))
-            self.kind.add(Records(batch, times, starts, codes, keys, over, parts))
-
-    def _codes(self, batch: pa.RecordBatch, count: int) -> tuple[Index, list[tuple[Any, ...]]]:
-        """For each of so many rows the number of its key, and the keys."""
-        if not self.key_names:
-            return np.zeros(count, np.int64), [()]
-        return vectors.key_codes([batch.column(name) for name in self.key_names])
-
-    def _over(self, batch: pa.RecordBatch, count: int) -> Index:
-        """For each of so many rows by when the windows of its key are over."""
-        closed = np.broadcast_to(np.int64(self._closed), count)
-        if not len(self.shut):
-            return closed
-        codes, keys = self._codes(batch, count)
-        shut = np.array([self.shut.get(key, EARLIEST) for key in keys], np.int64)
-        return np.maximum(closed, shut[codes])
+            self.kind.add(Records(batch, times, starts, codes, keys, closed, parts))
 
     def end_window(self) -> None:
         """Emit the windows whose time is over, and early results of others."""
@@ -278,7 +264,7 @@ class Windowed(AggregatingOperator, Combines):
         if closed >= self.due:
             self.emit_final(self.kind.close(closed))
         if self.silence is not None:
-            self._end_silence(self.silence, closed)
+            self._end_silence(self.silence)
         if self.has_early:
             self._emit(self._early(), final=False)
 
@@ -288,18 +274,13 @@ class Windowed(AggregatingOperator, Combines):
             over = [one for one in over if one.parts[-1]]
         self._emit(over, final=True)
 
-    def _end_silence(self, silence: Silence, closed: int) -> None:
-        """Close all windows once nothing has come for so long; their ends are remembered by key."""
-        if len(self.shut) and silence.watermark != self.context.watermark_microseconds:
-            for key in [key for key, end in self.shut.items() if end <= closed]:
-                del self.shut[key]
+    def _end_silence(self, silence: Silence) -> None:
+        """Close all windows once nothing has come for so long, as if the watermark had passed them."""
         if silence.is_over(self.context.watermark_microseconds, self.context.window_time_microseconds):
-            found = self.kind.flush(closed)
-            for one in found:
-                end = self.kind.over_after(one)
-                if end > max(closed, self.shut.get(one.key, EARLIEST)):
-                    self.shut[one.key] = end
-            self.emit_final(found)
+            last = self.kind.last_end()
+            self.emit_final(self.kind.close(last))
+            if last < LATEST:  # else no record is ever late
+                self.shut = max(self.shut, last)
 
     def _early(self) -> list[Result]:
         """The open windows that have new records for an early result, which then are new no more."""

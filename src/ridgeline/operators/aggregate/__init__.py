@@ -47,8 +47,6 @@ _ELSEWHERE = {
     "set": "collect_set",
 }
 """The names of aggregates in other libraries, and ours."""
-METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
-"""How a quantile lies between two values."""
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -117,24 +115,22 @@ def stddev(column: str, *, ddof: int = 1) -> Aggregate:
 
 
 @names_call
-def quantile(column: str, q: float, *, interpolation: str = "linear", exact: bool = True) -> Aggregate:
+def quantile(column: str, q: float, *, exact: bool = True) -> Aggregate:
     """The quantile `q`, from 0 to 1, of a column of numbers, as a float; NaN is left out.
 
-    `interpolation`: between two values "linear", "lower", "higher", "nearest" or "midpoint". `exact=False`:
-    by a KLL sketch of a few KiB, whose rank is off by less than 1.7 % as a rule; it interpolates nothing.
-    Exact ones hold all values of a window. Raises ValueError for what is no share or way.
+    Between two values it is interpolated linearly. `exact=False`: by a KLL sketch of a few KiB, whose rank is
+    off by less than 1.7 % as a rule; it interpolates nothing. Exact ones hold all values of a window. Raises
+    ValueError for what is no share.
     """
-    return _quantile("quantile", column, _share(q), interpolation, exact=exact)
+    return _of("quantile", column, exact=exact, q=_share(q))
 
 
 @names_call
-def quantiles(
-    column: str, q: Sequence[float], *, interpolation: str = "linear", exact: bool = True
-) -> Aggregate:
+def quantiles(column: str, q: Sequence[float], *, exact: bool = True) -> Aggregate:
     """Several quantiles as a list; else as `quantile`."""
     if not q:
         raise ValueError("`quantiles` takes one share at least, such as `[0.5, 0.95]`")
-    return _quantile("quantiles", column, tuple(map(_share, q)), interpolation, exact=exact)
+    return _of("quantiles", column, exact=exact, q=tuple(map(_share, q)))
 
 
 @names_call
@@ -216,16 +212,6 @@ def _share(q: float) -> float:
     if type(q) not in (int, float) or not 0 <= q <= 1:
         raise ValueError(f"a quantile is a share from 0 to 1, such as 0.95; got {q!r}")
     return float(q)
-
-
-def _quantile(kind: str, column: str, q: object, interpolation: str, *, exact: bool) -> Aggregate:
-    if interpolation not in METHODS:
-        raise ValueError(
-            f"the `interpolation` of a quantile is one of {', '.join(METHODS)}; got {interpolation!r}"
-        )
-    if not exact:
-        return _of(kind, column, exact=False, q=q)
-    return _of(kind, column, q=q, interpolation=interpolation)
 
 
 def _ddof(ddof: object) -> int:

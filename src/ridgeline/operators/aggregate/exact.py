@@ -422,7 +422,6 @@ class _Quantile(Rules):
         super().__init__(aggregate)
         self.one = aggregate.kind == "quantile"
         self.shares = self.option("q")
-        self.method = self.option("interpolation")
 
     def field(self, columns: pa.Schema) -> pa.Field:
         return quantile_field(self.number_of(columns), one=self.one)
@@ -446,7 +445,7 @@ class _Quantile(Rules):
         if not len(values):
             return np.nan if self.one else [np.nan] * len(self.shares)
         with np.errstate(invalid="ignore"):  # of infinities
-            found = np.quantile(values, self.shares, method=self.method)
+            found = np.quantile(values, self.shares)
             if np.isnan(found).any():  # between two infinities of one sign
                 lower = np.quantile(values, self.shares, method="lower")
                 higher = np.quantile(values, self.shares, method="higher")

@@ -28,7 +28,7 @@ class Aggregate:
         >>> aggregate.max("price")
         Aggregate(kind='max', column='price')
         >>> aggregate.quantile("price", 0.95)
-        Aggregate(kind='quantile', column='price', q=0.95, interpolation='linear')
+        Aggregate(kind='quantile', column='price', q=0.95)
     """
 
     kind: str

@@ -83,16 +83,7 @@ class Columns:
 
     def merged(self, one: Parts, other: Parts) -> Parts:
         """The parts of the records of both; those of `one` came before."""
-        return tuple(
-            [
-                rules.merge(before, after)
-                if before is not None and after is not None
-                else after
-                if before is None
-                else before
-                for rules, before, after in zip(self.rules, one, other, strict=True)
-            ]
-        )
+        return tuple([rules.merged(*both) for rules, *both in zip(self.rules, one, other, strict=True)])
 
     def merged_all(self, ones: Sequence[Parts], others: Sequence[Parts]) -> list[Parts]:
         """As `merged`, of many."""
@@ -166,7 +157,7 @@ Key = tuple[Any, ...]
 class Records(NamedTuple):
     """Records of a batch. `starts`: as `WindowKind.bounds` has them.
 
-    `codes`: of each record the number of its key in `keys`. `over`: by when windows of its key are over.
+    `codes`: of each record the number of its key in `keys`. `closed`: windows that end by then are over.
     `parts`: of partial results in place of records, of each one for each aggregate.
     """
 
@@ -175,7 +166,7 @@ class Records(NamedTuple):
     starts: Index
     codes: Index
     keys: Sequence[Key]
-    over: Index
+    closed: int
     parts: Sequence[Parts] | None = None
 
 
@@ -213,17 +204,9 @@ class WindowKind:
         """Forget the windows that end by then; returns them."""
         raise NotImplementedError
 
-    def last_end(self, name: Any, value: Any) -> int:
-        """When the last window ends that a state has by this name."""
+    def last_end(self) -> int:
+        """When the last open window ends; beyond all times if records are never late."""
         raise NotImplementedError
-
-    def flush(self, closed: int) -> list[Result]:
-        """Forget all open windows; returns them. `closed`: windows that end by then are over anyway."""
-        return self.close(max((self.last_end(*one) for one in self.operator.open.items()), default=0))
-
-    def over_after(self, result: Result) -> int:
-        """Records whose windows end by then are late once this result was emitted."""
-        return result.end
 
     def early(
         self, name: Any, value: Any, least: int, left: Callable[[Parts], Parts]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ridgeline.api.columns.combined import Combination, Combined, Combiner
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.times import Times
+from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators import _vectors as vectors
 from ridgeline.operators._exact import Index
 from ridgeline.operators._vectors import by_time, few_distinct, first_rows, is_constant, numbered
@@ -46,7 +46,7 @@ class FixedWindows(WindowKind):
 
     def add(self, records: Records) -> None:
         """Add records, or partial results of some, to all their windows that are not over."""
-        batch, times, starts, codes, keys, over, given = records
+        batch, times, starts, codes, keys, closed, given = records
         windows, columns = self.windows, self.columns
         # by time, as `first` and `last` take the order of rows within a group
         rows = by_time(times) if columns.ordered else None
@@ -60,7 +60,7 @@ class FixedWindows(WindowKind):
         firsts, numbers = few_distinct(starts)
         ends = windows.ends(firsts)
         if copies > 1 and rows is not None:
-            held = ends[numbers] > over[rows]
+            held = ends[numbers] > closed
             if not held.all():
                 numbers, rows = numbers[held], rows[held]
         if rows is not None:
@@ -122,9 +122,13 @@ class FixedWindows(WindowKind):
             if ends[name[0]] <= closed
         ]
 
-    def last_end(self, name: Any, value: Any) -> int:
-        """Its one window's."""
-        return int(self.windows.ends(np.array([name[0]], np.int64))[0])
+    def last_end(self) -> int:
+        """Of the last one that has begun."""
+        starts = [name[0] for name in self.operator.open]
+        return self._end((max(starts),)) if starts else EARLIEST
+
+    def _end(self, name: Key) -> int:
+        return int(self.windows.ends(np.array(name[:1], np.int64))[0])
 
     def early(
         self, name: Any, value: Parts, least: int, left: Callable[[Parts], Parts]
@@ -132,7 +136,7 @@ class FixedWindows(WindowKind):
         """Its one window."""
         if new_records(value) < least:
             return [], value
-        return [Result(name[0], self.last_end(name, value), name[1:], value)], left(value)
+        return [Result(name[0], self._end(name), name[1:], value)], left(value)
 
 
 LEAST_RECORDS = 2_048

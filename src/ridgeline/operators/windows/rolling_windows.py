@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ridgeline.api.times import EARLIEST
 from ridgeline.operators._exact import Index
 from ridgeline.operators.aggregate.rules import Bounds, Part, Rows, Rules
 from ridgeline.operators.windows import RollingCount, RollingTime
@@ -57,14 +58,10 @@ class RollingWindows(WindowKind):
         self.operator.due = min(self.operator.due, int(times.min()) + 1)
 
     def close(self, closed: int) -> list[Result]:
-        """The windows of records before `closed`."""
-        return self._close(closed, closed)
-
-    def _close(self, before: int, closed: int) -> list[Result]:
-        """The windows of records before a time. Records are kept for those from `closed` on."""
+        """The windows of records before `closed`. Records are kept for those from then on."""
         waiting, found, due = self.operator.waiting, list[Result](), NEVER
         for key, (times, parts) in list(waiting.items()):
-            number = bisect_left(times, before)
+            number = bisect_left(times, closed)
             if number:
                 known, bounds = self._known(key, times[0]), list[tuple[int, int]]()
                 all_times = (*known[0], *times[:number])
@@ -95,13 +92,9 @@ class RollingWindows(WindowKind):
         for time, (low, _), own in zip(times[first:], bounds, rows, strict=True):
             yield Result(self._start(time, times[low]), time, key, own)
 
-    def flush(self, closed: int) -> list[Result]:
-        """The windows of all records that wait. Other keys may need records from before `closed` on."""
-        return self._close(NEVER, closed)
-
-    def over_after(self, result: Result) -> int:
-        """Records of this time and before."""
-        return result.end + 1
+    def last_end(self) -> int:
+        """Just after the newest record that waits."""
+        return max((times[-1] + 1 for times, _ in self.operator.waiting.values()), default=EARLIEST)
 
     def _known(self, key: Key, time: int) -> Kept:
         """The records that windows of a record at this time may need."""

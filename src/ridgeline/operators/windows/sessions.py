@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ridgeline.api.times import LATEST
+from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators._exact import Index
 from ridgeline.operators._vectors import runs
 from ridgeline.operators.aggregate.rules import Rows
@@ -124,9 +124,10 @@ class SessionWindows(WindowKind):
         self.operator.due = due
         return found
 
-    def last_end(self, name: Any, value: Sequence[Span]) -> int:
-        """The last session's."""
-        return max(span[1] for span in value) + self.gap
+    def last_end(self) -> int:
+        """Of the one with the newest record."""
+        spans = [spans[-1] for spans in self.operator.open.values()]
+        return max((span[1] + self.gap for span in spans), default=EARLIEST)
 
     def early(
         self, name: Any, value: Sequence[Span], least: int, left: Callable[[Parts], Parts]
@@ -206,10 +207,6 @@ class CountedWindows(WindowKind):
         self.operator.due = NEVER
         return found
 
-    def flush(self, closed: int) -> list[Result]:
-        """All of them."""
-        return self.close(_END)
-
-    def over_after(self, result: Result) -> int:
+    def last_end(self) -> int:
         """No record is ever too late."""
-        return 0
+        return _END
