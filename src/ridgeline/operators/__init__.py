@@ -12,7 +12,9 @@ from ridgeline.operators.event_generator import EventGenerator, RandomEventGener
 from ridgeline.operators.file_input import FileInput
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
+from ridgeline.operators.fill_forward import FillForward
 from ridgeline.operators.flow import Delay, LimitRate, Sampler, Sort, Union, WithTimes
+from ridgeline.operators.format import Format
 from ridgeline.operators.frames._expressions import Expression
 from ridgeline.operators.frames.select import Branch, Cast, Drop, FilterRows, Rename, Select, WithColumns
 from ridgeline.operators.frames.transform import Transform
@@ -26,19 +28,17 @@ from ridgeline.operators.key_value import (
     SumKeyVal,
     SumUnifier,
 )
+from ridgeline.operators.line_inputs import SocketInput, StdinInput
 from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import absence, hysteresis, rate, sequence, streak
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.operators.running import Running
 from ridgeline.operators.script_operator import ScriptOperator
-from ridgeline.operators.shaping import FillForward, Format
-from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
-from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.timed_join import AsOfJoin, WindowJoin, WithinJoin
 from ridgeline.operators.validate import Validate

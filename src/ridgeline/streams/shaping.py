@@ -18,8 +18,8 @@ from ridgeline.operators import (
     Validate,
 )
 from ridgeline.operators._divided import Columns
+from ridgeline.operators.format import WrittenFormat
 from ridgeline.operators.parse import LineFormat
-from ridgeline.operators.shaping.format import WrittenFormat
 from ridgeline.streams.connecting import Made, Steps, T_co
 from ridgeline.streams.expressions import Record, split_options
 

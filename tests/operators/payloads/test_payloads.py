@@ -16,9 +16,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, ti
 
 from ridgeline import RidgelineError, Schema
 from ridgeline.operators.files._typed_files import AvroReader
+from ridgeline.operators.payloads import decode, decoder_of, encoder_of
 from ridgeline.operators.payloads._avro import avro_schema_of
 from ridgeline.operators.payloads._protobuf import indexes_of, read_indexes, written_indexes
-from ridgeline.operators.payloads.encoding import decode, decoder_of, encoder_of
 from support.testing.shares import share
 
 

@@ -97,11 +97,14 @@ class FillForward(ForgettingOperator):
         codes, keys = self.own_keys(batch)
         times = self.living_times(batch)  # without a `within` of use once there is one
         held = [self.newest.get(key, (None,) * len(self.filled)) for key in keys]
+        # what is held of a key counts as a row before its own
+        codes = np.concatenate([np.arange(len(keys)), codes])
         order = np.argsort(codes, kind="stable")
+        lasts = np.cumsum(np.bincount(codes)) - 1
         arrays, newest = list(batch.columns), [list(one) for one in held]
         for place, name in enumerate(self.filled):
             at = batch.schema.get_field_index(name)
-            arrays[at] = self._filled(batch.column(at), times, codes, order, newest, place)
+            arrays[at] = self._filled(batch.column(at), times, order, lasts, newest, place)
         for key, before, after in zip(keys, held, newest, strict=True):
             if any(one is not other for one, other in zip(before, after, strict=True)):  # 0.0 equals -0.0
                 self.newest[key] = tuple(after)
@@ -114,41 +117,32 @@ class FillForward(ForgettingOperator):
             self.forget(self.newest, lambda values: all(one is None or one[0] <= before for one in values))
 
     def _filled(
-        self, column: pa.Array, times: Microseconds, codes: Index, order: Index, newest: list[Any], place: int
+        self, column: pa.Array, times: Microseconds, order: Index, lasts: Index, newest: list[Any], place: int
     ) -> pa.Array:
         """A column without the nulls that can be filled. Puts the newest values of each key in their place.
 
-        `order`: the rows key by key. `newest`: of each key, by column.
+        `order`: the rows key by key, first what is held of the key. `lasts`: the place of each key's last row
+        in it. `newest`: of each key, by column.
         """
-        count, keys = len(column), len(newest)
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        # behind the rows stand the values that are held, so that a row can take either
-        held = [one[place] for one in newest]
-        values = [(None if one is None else one[1],) for one in held]
-        every = pa.concat_arrays([column, *arrays_of(values, [pa.field("", column.type)])])
-        sources = np.full(count, -1, np.int64)
-        sources[valid] = np.flatnonzero(valid)
-        ordered, ordered_codes = sources[order], codes[order]
-        begins = np.searchsorted(ordered_codes, np.arange(keys))
-        there = np.array([one is not None for one in held], np.bool_)
-        first = np.where(there, count + np.arange(keys), -1)
-        # of each place the last one at or before it that has a value; it counts if it is of the same key
-        last = np.maximum.accumulate(np.where(ordered >= 0, np.arange(count), -1))
-        own = last >= begins[ordered_codes]
-        found = np.where(own, ordered[np.maximum(last, 0)], first[ordered_codes])
-        every_time = np.concatenate(
-            [times, np.array([0 if one is None else one[0] for one in held], np.int64)]
+        keys = len(newest)
+        held = [one[place] or (NO_TIME, None) for one in newest]
+        every = pa.concat_arrays(
+            [*arrays_of([(value,) for _, value in held], [pa.field("", column.type)]), column]
         )
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        has = np.concatenate([np.ones(keys, np.bool_), valid])  # nothing held ends what fills, too
+        # of each place the last one at or before it that has a value
+        sources = order[np.maximum.accumulate(np.where(has[order], np.arange(len(order)), 0))]
+        taken = np.empty(len(order), np.int64)
+        taken[order] = sources
+        rows, missing = taken[keys:], None
         if self.live is not None:
-            mine = times[order]
-            near = (mine != NO_TIME) & (mine - every_time[found] < self.live)
-            found = np.where((found >= 0) & (near | valid[order]), found, -1)
-        taken = np.empty(count, np.int64)
-        taken[order] = found
-        ends = np.append(begins[1:], count) - 1
-        changed = np.flatnonzero(last[ends] >= begins)
-        rows = ordered[last[ends[changed]]]
-        one = pa.RecordBatch.from_arrays([column.take(pa.array(rows))], ["value"])
-        for code, row, (value,) in zip(changed.tolist(), rows.tolist(), rows_of(one, ["value"]), strict=True):
+            since = np.concatenate([np.array([time for time, _ in held], np.int64), times])[rows]
+            since = np.maximum(since, EARLIEST)  # else the age overflows
+            missing = ~valid & ((times == NO_TIME) | (times - since >= self.live))
+        changed = np.flatnonzero(sources[lasts] >= keys)
+        found = sources[lasts[changed]]
+        one = pa.RecordBatch.from_arrays([every.take(pa.array(found))], ["value"])
+        for code, row, (value,) in zip(changed.tolist(), found - keys, rows_of(one, ["value"]), strict=True):
             newest[code][place] = (max(int(times[row]), EARLIEST), value)
-        return every.take(pa.array(taken, mask=taken < 0))
+        return every.take(pa.array(rows, mask=missing))
