@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Generic
 
 import pyarrow as pa
@@ -11,7 +11,6 @@ from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
 from ridgeline.api.columns.combined import PendingTuples, takes_pending
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.results import deferred
 from ridgeline.operators._shaped import DerivingOperator, T
@@ -27,22 +26,8 @@ from ridgeline.operators.frames._expressions import (
 from ridgeline.operators.frames._held import Held, keeps_values, readable
 
 
-class Memory:
-    """Keeps a thing that was made of properties and a schema, until one of them changes."""
-
-    def __init__(self) -> None:
-        self._known: tuple[object, pa.Schema] | None = None
-        self._made: Any = None
-
-    def of(self, properties: object, columns: pa.Schema, make: Callable[[], Any]) -> Any:
-        """The thing made of these, by `make` if they are others than before."""
-        if self._known is None or self._known[0] != properties or not self._known[1].equals(columns):
-            self._made, self._known = make(), (properties, columns)
-        return self._made
-
-
 class ExpressionStep(DerivingOperator):
-    """The base of steps with expressions, or with what is kept of them: `memory`, from window to window."""
+    """The base of steps with expressions. What is made of them for the port's columns is made in `setup`."""
 
     given: ClassVar[tuple[str, ...]] = ()
     """The properties with expressions: one, a list of them, or a dictionary."""
@@ -52,10 +37,6 @@ class ExpressionStep(DerivingOperator):
         for name, value in vars(self).items():
             if name in self.given:
                 vars(self)[name] = _as_data(value)
-
-    def setup(self, context: OperatorContext) -> None:
-        """Nothing is kept yet."""
-        self.memory = Memory()
 
 
 def _as_data(value: Any) -> Any:
@@ -79,20 +60,22 @@ class FrameStep(ExpressionStep):
         """The columns of the result. Raises SchemaError for what the stream does not have."""
         return self.plan(given).schema
 
+    def setup(self, context: OperatorContext) -> None:
+        """Plan the columns. A subclass that overrides it calls it first."""
+        self._plan = self.plan(self.input.schema)
+        self._defers = self._is_same_in_polars(self._plan)
+
     @input.process_batch
     @takes_pending
     def apply(self, batch: pa.RecordBatch | PendingTuples) -> None:
         """Emit the result of a batch; without one of its own, where the next step takes that."""
         pending = isinstance(batch, PendingTuples)
         columns = batch.schema.arrow if pending else batch.schema
-        declared = operator_type(type(self)).positional
-        properties = {name: value for name, value in vars(self).items() if name in declared}
-        plan, defers = self.memory.of(properties, columns, self._planned)
         times = time_column(self.context, self.output, columns)
-        times = times if times is not None and plan.keeps(times) else None
-        made = plan.run(Held.of(batch, whole=plan.whole))
+        times = times if times is not None and self._plan.keeps(times) else None
+        made = self._plan.run(Held.of(batch, whole=self._plan.whole))
         engine, output = self.context.engine, self.output
-        if defers and engine.defers and made.frame is not None and len(made.batch):
+        if self._defers and engine.defers and made.frame is not None and len(made.batch):
             source: Any = batch.source if pending else engine.batch
             output.pass_on(
                 PendingTuples(output.schema, source, made, timed=output.inherits, time_column=times)
@@ -102,13 +85,14 @@ class FrameStep(ExpressionStep):
         else:
             output.emit_batch(made.arrow)
 
-    def _planned(self) -> tuple[Plan, bool]:
-        """The plan, and whether what it computes is the same in polars as in a batch of the port."""
-        plan, columns = self.plan(self.input.schema), self.output.schema
-        if plan.functions or self.output.time_column is not None or not isinstance(columns.type, pa.Schema):
-            return plan, False
+    def _is_same_in_polars(self, plan: Plan) -> bool:
+        """Whether what a plan computes is the same in polars as in a batch of the port."""
+        columns = self.output.schema
+        own_times = self.timestamp_of("output") is not None
+        if plan.functions or own_times or not isinstance(columns.type, pa.Schema):
+            return False
         fields, read = [made.field for made in plan.made], readable(columns.arrow).schema
-        return plan, (
+        return (
             columns.arrow.names == [field.name for field in fields]
             and all(
                 port.type == field.type and (port.nullable or not field.nullable)
@@ -198,10 +182,11 @@ class PredicateStep(ExpressionStep, Generic[T]):
         """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
         return Predicate(self.predicate, given).narrowed()
 
-    def mask(self, given: pa.RecordBatch | PendingTuples, tuples: Schema) -> pa.Array:
-        """For each row of some of `tuples` whether the predicate is true; null where it is not known."""
-        columns = tuples.arrow if isinstance(given, PendingTuples) else given.schema
-        predicate: Predicate = self.memory.of(
-            self.predicate, columns, lambda: Predicate(self.predicate, tuples)
-        )
-        return predicate.mask(given)
+    def setup(self, context: OperatorContext) -> None:
+        """Make the predicate for the columns of the port. A subclass that overrides it calls it first."""
+        port: Any = getattr(self, "input")  # noqa: B009  subclasses declare it
+        self._predicate = Predicate(self.predicate, port.schema)
+
+    def mask(self, given: pa.RecordBatch | PendingTuples) -> pa.Array:
+        """For each row whether the predicate is true; null where it is not known."""
+        return self._predicate.mask(given)

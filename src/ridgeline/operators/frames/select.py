@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.columns.combined import PendingTuples, takes_pending
+from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import SchemaError
 from ridgeline.operators._shaped import ShapedOperator, T, unshaped
 from ridgeline.operators.frames._columns import Made, Plan, columns_of
@@ -140,7 +141,7 @@ class FilterRows(PredicateStep[T]):
     @takes_pending
     def sift(self, batch: pa.RecordBatch | PendingTuples) -> None:
         """Emit the rows of a batch for which the predicate is true."""
-        mask = self.mask(batch, self.input.schema)
+        mask = self.mask(batch)
         batch = batch.batch if isinstance(batch, PendingTuples) else batch
         kept = mask.true_count
         if kept == len(batch):
@@ -333,17 +334,16 @@ class Branch(ShapedOperator, ExpressionStep, Generic[T]):
             return None
         return Predicate(self.predicates[port], inputs["input"]).narrowed()
 
+    def setup(self, context: OperatorContext) -> None:
+        """Make the predicates for the columns of the port."""
+        schema = self.input.schema
+        self._predicates = {name: Predicate(one, schema) for name, one in self.predicates.items()}
+
     @input.process_batch
     def divide(self, batch: pa.RecordBatch) -> None:
         """Divide a batch."""
-        schema = self.input.schema
-        predicates: dict[str, Predicate] = self.memory.of(
-            self.predicates,
-            batch.schema,
-            lambda: {name: Predicate(one, schema) for name, one in self.predicates.items()},
-        )
         left = pa.repeat(pa.scalar(True), len(batch))  # noqa: FBT003
-        for name, predicate in predicates.items():
+        for name, predicate in self._predicates.items():
             mask = pc.and_(left, pc.fill_null(predicate.mask(batch), False))  # noqa: FBT003
             port: Any = getattr(self, name)
             port.emit_batch(batch.filter(mask), rows=mask)

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api import InputPort, OutputPort, Schema, SchemaError
+from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
+from ridgeline.operators._shaped import DerivingOperator
 from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.frames._expressions import first_line, imported, refuse_other
 from ridgeline.operators.frames._held import array_of, frame_of, type_of
-from ridgeline.operators.frames._step import ExpressionStep
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,7 +32,7 @@ _MAPPED = frozenset({"Rename", "Explode", "Unnest"})
 _TRANSPARENT = ({"Boolean": "IsNotNull"}, "FillNull")
 
 
-class Transform(ExpressionStep):
+class Transform(DerivingOperator):
     """Transform each batch by a function of a `polars.LazyFrame`, which returns another one, as one query.
 
     `function` sees one batch at a time: an aggregate in it is one of the batch, not of a window. It is called
@@ -83,13 +84,15 @@ class Transform(ExpressionStep):
             fields.append(pa.field(name, kind))
         return pa.schema(fields)
 
+    def setup(self, context: OperatorContext) -> None:
+        """See whether rows can be followed through the function."""
+        self._keeps_rows = keeps_rows(self.function, self.input.schema.arrow)
+
     @input.process_batch
     def apply(self, batch: pa.RecordBatch) -> None:
         """Emit what the function makes of a batch."""
         frame, columns = frame_of(batch), batch.schema
-        followed = self.output.inherits and self.memory.of(
-            self.function, columns, lambda: keeps_rows(self.function, columns)
-        )
+        followed = self.output.inherits and self._keeps_rows
         if followed:
             frame = frame.with_columns(imported().Series(_ROW, np.arange(len(batch), dtype=np.uint32)))
         made = _applied(self.function, frame, columns, checks=False)
