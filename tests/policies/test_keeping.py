@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -104,11 +103,6 @@ def test_clocks_that_are_set_back_forget_nothing() -> None:
     assert keeping.states[0].at == 100.0
     keeping.on_window(Observation(1.0, {"store": 1.0}), at=16.0, wall=16.0)
     assert keeping.states[0].kept is True
-
-
-def test_promises_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="`latency_p99:store` is given 2 times"):
-        Keeping([latency("store", p99="2s"), latency("store", p99="3s")])
 
 
 def test_late_records_break_their_own_promise_and_no_other() -> None:

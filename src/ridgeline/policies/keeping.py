@@ -42,11 +42,6 @@ class Keeping:
     """
 
     def __init__(self, promises: Sequence[Promise]) -> None:
-        """Refuse two promises of one name: their metrics would be one."""
-        names = [promise.name for promise in promises]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"the promise `{name}` is given {names.count(name)} times: keep one of them")
         self._kept = [_Kept(promise) for promise in promises]
         self._active = 0.0
         self._last: float | None = None

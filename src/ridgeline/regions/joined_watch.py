@@ -175,7 +175,7 @@ def _asked(
             return joined
         if by:
             limit: Any = next(iter((*args, *kwargs.values())), None)
-            found = [sums.by_time(chain.from_iterable(found), by)]
+            found = [sums.in_order(found, by)]
             found = [found[0] if limit is None else found[0][-limit:]]
         elif isinstance(found[0], list):
             found = [list(chain.from_iterable(found))]

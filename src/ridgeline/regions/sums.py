@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from ridgeline.measure.answers.application import (
     InfoAnswer,
@@ -22,7 +22,6 @@ _ERRORS_KEPT, _DROPS_KEPT = 10, 5
 _ENDS = ("FAILED", "STOPPED", "FINISHED")
 Rule: TypeAlias = Callable[[list[Any]], Any]
 """Makes one value of those of all regions, of which some may be None."""
-AnyRow = TypeVar("AnyRow")
 
 
 def joined(answers: Sequence[Any], **rules: Rule) -> Any:
@@ -75,12 +74,6 @@ def total(values: Iterable[Any]) -> Any:
     return sum(known) if known else None
 
 
-def by_time(rows: Iterable[AnyRow], at: str = "at") -> list[AnyRow]:
-    """Rows of all regions by time."""
-    order: Any = itemgetter(at)
-    return sorted(rows, key=order)
-
-
 def counted(values: list[Any]) -> Any:
     """Counts by name, in sum."""
     found: Counter[str] = Counter()
@@ -89,9 +82,9 @@ def counted(values: list[Any]) -> Any:
     return dict(found)
 
 
-def in_order(values: list[Any]) -> Any:
+def in_order(values: list[Any], at: str = "at") -> Any:
     """Rows of several lists by time."""
-    return by_time(chain.from_iterable(values))
+    return sorted(chain.from_iterable(values), key=itemgetter(at))
 
 
 def histories(answers: Sequence[Any], names: Sequence[str]) -> Any:

@@ -57,14 +57,11 @@ def assemble(
 ) -> WindowTimes:
     """The events of one window. `clocks`: as in `on_our_clock`.
 
-    Events of other windows, and of other plans than `topology`, are left out. Raises
-    ValueError without a `WindowCommitted`.
+    Its `WindowCommitted` is the last of that kind. Events of other windows, and of other plans than
+    `topology`, are left out.
     """
     events = tuple(events)
-    committed = next((event for event in reversed(events) if isinstance(event, WindowCommitted)), None)
-    if committed is None:
-        kinds = ", ".join(sorted({f"`{type(event).__name__}`" for event in events}))
-        raise ValueError(f"a window's times need its `WindowCommitted`; got {kinds or 'no events'}")
+    committed = next(event for event in reversed(events) if isinstance(event, WindowCommitted))
     due, trigger, version = committed.began, None, 0
     reported = NOTHING
     for event in events:

@@ -158,12 +158,8 @@ class ProgressFold:
         first = event.container not in self.windows.oldest.heartbeats
         if self._add_heartbeat(event):
             self._sample_sources(event.at, again=first)
-        elif not self._expects_heartbeat(event.at):
+        elif event.at - self.windows.oldest.last_heartbeat_at >= _BEAT_SECONDS:  # else the next will say more
             self._sample_sources(event.at)
-
-    def _expects_heartbeat(self, at: float) -> bool:
-        """True if the oldest window's containers have lately sent heartbeats, and the next will say more."""
-        return at - self.windows.oldest.last_heartbeat_at < _BEAT_SECONDS
 
     def _add_heartbeat(self, event: ContainerHeartbeat) -> bool:
         """Take in the report of the window that a container runs; False if it does not count."""
@@ -172,7 +168,9 @@ class ProgressFold:
         if progressed is None:
             return False
         if progressed:
-            self._note_progress(event.at)
+            self._progressed_at = max(self._progressed_at, event.at)
+            for source in self._sources.values():
+                source.backlog.moved(event.at)
             if self._settling.worked(window.id, event.at):
                 self._restart_backlogs(event.at)
         self._add_work(event, window)
@@ -191,12 +189,6 @@ class ProgressFold:
                 continue
             taken_by = window.id if report.state == "done" else None
             source.report(report.id, event.at, report.work, taken_by, report.before)
-
-    def _note_progress(self, at: float) -> None:
-        """A report shows that windows progress."""
-        self._progressed_at = max(self._progressed_at, at)
-        for source in self._sources.values():
-            source.backlog.moved(at)
 
     def _restart_backlogs(self, at: float) -> None:
         """Drop the samples of backlogs before the first sign of work: they say nothing of what follows."""
