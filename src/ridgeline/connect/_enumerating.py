@@ -266,7 +266,7 @@ class PartitionedEnumerator(Enumerator):
             for name, end in ends.items()
             if at[name][1] != end
         }
-        total, beside = self._amount(waiting), self._source.waiting()
+        total, beside = self._source.total(waiting), self._source.waiting()
         # Where only bytes are known, a record counts as so many that both limits are reached at once.
         record_bytes = self._operator.window_bytes / self._operator.window_records
         records = max(1.0, min(self._operator.window_records, self._context.budget()))
@@ -278,14 +278,10 @@ class PartitionedEnumerator(Enumerator):
             read = dict(self._source.divide(order, most, self._context.partitions()))
         taken = total
         if full or not reads:
-            taken = self._amount({name: (at[name][1], end) for name, end in read.items()})
+            taken = self._source.total({name: (at[name][1], end) for name, end in read.items()})
         self.taken = max(taken.records, taken.bytes / record_bytes)
         left = total.records - taken.records, total.bytes - taken.bytes
         return read, [max(0.0, left[0]) + beside.records, max(0.0, left[1]) + beside.bytes]
-
-    def _amount(self, ranges: Mapping[str, tuple[Position, Position]]) -> Amount:
-        amounts = [self._source.amount(name, start, end) for name, (start, end) in ranges.items()]
-        return Amount(sum(one.records for one in amounts), sum(one.bytes for one in amounts))
 
     def _idle(self, at: Mapping[str, tuple[int, Position]], ends: Mapping[str, Position]) -> list[str]:
         """The source partitions that have had nothing new for `idle_after`: what waits is new, too."""

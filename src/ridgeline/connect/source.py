@@ -169,6 +169,11 @@ class Source:
         """How much lies between two positions. The default is for positions that count records."""
         return Amount(float(end - start))
 
+    def total(self, ranges: Mapping[str, tuple[Position, Position]]) -> Amount:
+        """How much lies between start and end of all these source partitions."""
+        amounts = [self.amount(name, start, end) for name, (start, end) in ranges.items()]
+        return Amount(sum(one.records for one in amounts), sum(one.bytes for one in amounts))
+
     def waiting(self) -> Amount:
         """How much is there beside the source partitions that are listed: for the backlog."""
         return Amount(0.0)
@@ -182,8 +187,7 @@ class Source:
         what the window may have. `partitions`: how many partitions of the operator read it. The default reads
         the same share of each.
         """
-        amounts = [self.amount(name, start, end) for name, (start, end) in ranges.items()]
-        records, size = sum(one.records for one in amounts), sum(one.bytes for one in amounts)
+        records, size = self.total(ranges)
         share = min(1.0, most.records / records if records else 1.0, most.bytes / size if size else 1.0)
         return {name: self.cut(name, start, end, share) for name, (start, end) in ranges.items()}
 

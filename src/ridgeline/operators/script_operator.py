@@ -78,7 +78,7 @@ class ScriptOperator(GivenSchema, DerivingOperator):
 
     def setup(self, context: OperatorContext) -> None:
         """Run the text, which defines the function."""
-        self.code = Script(self.script, context.name)
+        self.name, self.function = function_of(self.script), loaded(self.script, context.name)
         self.columns = Schema(columns_of(self.output.schema))
 
     @input.process_batch
@@ -86,13 +86,13 @@ class ScriptOperator(GivenSchema, DerivingOperator):
         """Emit what the function returns for a batch. Raises what it raises."""
         if not len(batch):
             return
-        if self.code.name == BATCHES:
+        if self.name == BATCHES:
             self._run_batch(batch)
             return
         rows: list[Any] = []
         places: list[int] = []
         columns = [to_python(column) for column in batch.columns]
-        names, function = batch.schema.names, self.code.function
+        names, function = batch.schema.names, self.function
         for place, values in enumerate(zip(*columns, strict=True)):
             found = self._rows(function(dict(zip(names, values, strict=True))))
             rows += found
@@ -101,7 +101,7 @@ class ScriptOperator(GivenSchema, DerivingOperator):
             self.output.emit_batch(self.columns.encode(rows), rows=places)
 
     def _run_batch(self, batch: pa.RecordBatch) -> None:
-        found = self.code.function(batch)
+        found = self.function(batch)
         if found is None:
             return
         if not isinstance(found, (pa.RecordBatch, pa.Table)) and not hasattr(found, "__arrow_c_stream__"):
@@ -127,17 +127,15 @@ class ScriptError(ValueError):
     """Text that is no script; it names the line, and says what to do."""
 
 
-class Script:
-    """A script that was run: its function. Raises what the text raises."""
-
-    def __init__(self, text: str, step: str) -> None:
-        self.name = function_of(text)
-        file = f"<script of {step}>"
-        # so that errors show the line
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-        names: dict[str, Any] = {"__name__": f"script_of_{step}"}
-        exec(_compiled(text, file)[1], names)  # noqa: S102  the operator is there for it
-        self.function: Callable[[Any], Any] = names[self.name]
+def loaded(text: str, step: str) -> Callable[[Any], Any]:
+    """The function of a script, which is run. Raises what the text raises."""
+    file = f"<script of {step}>"
+    # so that errors show the line
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names: dict[str, Any] = {"__name__": f"script_of_{step}"}
+    exec(_compiled(text, file)[1], names)  # noqa: S102  the operator is there for it
+    function: Callable[[Any], Any] = names[function_of(text)]
+    return function
 
 
 def function_of(text: str) -> str:

@@ -23,7 +23,6 @@ from ridgeline.operators.files._typed_files import (
 Reader: TypeAlias = LineReader | TypedReader
 """A file that is open at a place: a byte of lines, or the number of a row."""
 Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro"]
-LINES = ("text", "csv", "jsonl")
 _ENDINGS: dict[str, Format] = {
     "txt": "text",
     "text": "text",
