@@ -51,9 +51,6 @@ class _OfWindow(Rules):
     def merge(self, one: Part, other: Part) -> Part:
         return None
 
-    def merged_all(self, ones: Sequence[Part], others: Sequence[Part]) -> list[Part]:
-        return list(ones)
-
 
 class _Count(Rules):
     ordered = False
@@ -72,9 +69,6 @@ class _Count(Rules):
 
     def retract(self, whole: Part, oldest: Part) -> Part:
         return whole - oldest
-
-    def results(self, parts: list[Part]) -> list[Any]:
-        return [part or 0 for part in parts]
 
 
 class _Sum(Rules):
@@ -108,9 +102,6 @@ class _Sum(Rules):
     def result(self, part: Part) -> Any:
         return rounded(part)
 
-    def results(self, parts: list[Part]) -> list[Any]:
-        return list(map(self.result, parts)) if None not in parts else super().results(parts)
-
 
 class _Extreme(Rules):
     ordered = False
@@ -124,18 +115,11 @@ class _Extreme(Rules):
     def merge(self, one: Part, other: Part) -> Part:
         return beyond(one, other, highest=self.highest)
 
-    def results(self, parts: list[Part]) -> list[Any]:
-        return parts
-
 
 class _End(Rules):
     """The part is (time, value)."""
 
     combines = True
-
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self.newest = aggregate.kind == "last"
 
     def parts(self, rows: Rows) -> list[Part]:
         """Later rows overwrite earlier ones; of the first value they are taken backwards."""
@@ -164,19 +148,15 @@ class _By(Rules):
 
     combines = True
 
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self.by = aggregate.option("by")
-
     def field(self, columns: pa.Schema) -> pa.Field:
-        field, by = self.field_of(columns), self.field_of(columns, self.by)
+        field, by = self.field_of(columns), self.field_of(columns, self.option("by"))
         if pa.types.is_nested(by.type):
             raise self.refused(by, "give one with an order")
         return pa.field("", plain(field.type), nullable=field.nullable or by.nullable)
 
     def parts(self, rows: Rows) -> list[Part]:
         """Rows are in the order of their times, so the first of equal ones is the oldest."""
-        found, ordered = rows.of_both(self.column, self.by)
+        found, ordered = rows.of_both(self.column, self.option("by"))
         firsts = best_rows(found.groups, ordered.column, 1, highest=self.highest)
         chosen = pa.array(firsts)
         by, values = ordered.column.take(chosen).to_pylist(), found.column.take(chosen).to_pylist()
@@ -266,7 +246,7 @@ class _Reduce(Rules):
         ]
 
     def merge(self, one: Part, other: Part) -> Part:
-        begun = self._called(one)
+        begun = self.result(one)
         waiting, called, value = other
         if called:
             return (), True, self.combine(begun, value)
@@ -274,7 +254,7 @@ class _Reduce(Rules):
             begun = self.function(begun, new)
         return (), True, begun
 
-    def _called(self, part: Part) -> Any:
+    def result(self, part: Part) -> Any:
         """The result of the function, called for the values that wait."""
         waiting, called, value = part
         if called:
@@ -286,9 +266,6 @@ class _Reduce(Rules):
         for new in waiting:
             value = self.function(value, new)
         return value
-
-    def result(self, part: Part) -> Any:
-        return self._called(part)
 
 
 Counts = tuple[tuple[Any, int], ...]
@@ -418,13 +395,8 @@ class _Mode(_Counted):
 class _Quantile(Rules):
     """The part is all values, as the bytes of floats in the order in which they came."""
 
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self.one = aggregate.kind == "quantile"
-        self.shares = self.option("q")
-
     def field(self, columns: pa.Schema) -> pa.Field:
-        return quantile_field(self.number_of(columns), one=self.one)
+        return quantile_field(self.number_of(columns), one=self.aggregate.kind == "quantile")
 
     def parts(self, rows: Rows) -> list[Part]:
         found = rows.of(self.column)
@@ -440,17 +412,17 @@ class _Quantile(Rules):
 
     def result(self, part: Part) -> Any:
         """Of numbers; NaN only if there is none."""
-        values = np.frombuffer(part)
+        values, shares = np.frombuffer(part), self.option("q")
         values = values[~np.isnan(values)]
         if not len(values):
-            return np.nan if self.one else [np.nan] * len(self.shares)
+            return np.full(np.shape(shares), np.nan).tolist()
         with np.errstate(invalid="ignore"):  # of infinities
-            found = np.quantile(values, self.shares)
+            found = np.quantile(values, shares)
             if np.isnan(found).any():  # between two infinities of one sign
-                lower = np.quantile(values, self.shares, method="lower")
-                higher = np.quantile(values, self.shares, method="higher")
+                lower = np.quantile(values, shares, method="lower")
+                higher = np.quantile(values, shares, method="higher")
                 found = np.where(lower == higher, lower, found)
-        return float(found) if self.one else found.tolist()
+        return found.tolist()
 
 
 def quantile_field(field: pa.Field, *, one: bool) -> pa.Field:
@@ -507,10 +479,6 @@ class _Mean(Rules):
 class _Variance(_Mean):
     """The part is (number of values, their sum, the sum of their squares)."""
 
-    def __init__(self, aggregate: Aggregate) -> None:
-        super().__init__(aggregate)
-        self.ddof = self.option("ddof")
-
     def field(self, columns: pa.Schema) -> pa.Field:
         return super().field(columns).with_nullable(nullable=True)
 
@@ -527,11 +495,12 @@ class _Variance(_Mean):
         return [*super().sums(rows), squares]
 
     def result(self, part: Part) -> Any:
-        if part[0] <= self.ddof:
+        ddof = self.option("ddof")
+        if part[0] <= ddof:
             return None
         try:
             count, total, squares = part[0], exact(part[1]), exact(part[2])
-            found = float((count * squares - total * total) / (count * (count - self.ddof)))
+            found = float((count * squares - total * total) / (count * (count - ddof)))
         except (ValueError, OverflowError):
             return math.nan
         return math.sqrt(found) if self.aggregate.kind == "stddev" else found

@@ -182,6 +182,7 @@ class Rules:
         self.column = aggregate.column or ""
         self.option = aggregate.option
         self.highest = aggregate.kind.startswith("max")
+        self.newest = aggregate.kind == "last"
 
     def field(self, columns: pa.Schema) -> pa.Field:
         """The field of the results, without its name; for records with these columns.
