@@ -160,7 +160,6 @@ class AgeSample:
     """
 
     place: str
-    level: str
     count: int
     negative: int
     minimum: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 
@@ -184,14 +185,5 @@ class RunTotals:
 
 def _empty(title: str) -> OperatorTotalsAnswer:
     """The row of an operator or unifiers that have done nothing yet."""
-    return {
-        "operator": title,
-        "partitions": 0,
-        "tuplesIn": 0,
-        "tuplesOut": 0,
-        "seconds": 0.0,
-        "errors": 0,
-        "windows": 0,
-        "windowsDropped": 0,
-        "lateRecords": 0,
-    }
+    counts: Any = dict.fromkeys(OperatorTotalsAnswer.__annotations__, 0)
+    return cast("OperatorTotalsAnswer", {**counts, "operator": title, "seconds": 0.0})

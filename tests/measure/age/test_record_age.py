@@ -15,7 +15,7 @@ from ridgeline.api.times import NO_TIME
 from ridgeline.cli.views.screen import sink_lines
 from ridgeline.measure.age.fold import PENDING_SAMPLES
 from ridgeline.measure.age.histogram import TRANSPORT_BITS, Histogram, bucket, lower_bounds
-from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, LEVELS, RecordAges, sample
+from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, RecordAges, sample
 from ridgeline.measure.events import OutputPublished
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
 from support.depth import deep
@@ -28,7 +28,7 @@ YEARS_US = 26 * 31_557_600_000_000
 
 def of_ages(ages_us, place="emit", now=NOW):
     times = now * 1_000_000 - np.array(ages_us, dtype=np.int64)
-    return sample(place, LEVELS[place], [times], None, now)
+    return sample(place, [times], None, now)
 
 
 def apart(ages_us):
@@ -48,7 +48,7 @@ def apart(ages_us):
 
 def test_a_sample_is_exact():
     found = of_ages([1, 2_000_000, 500_000, -250_000])
-    assert (found.place, found.level, found.count, found.negative) == ("emit", "INFO", 4, 1)
+    assert (found.place, found.count, found.negative) == ("emit", 4, 1)
     assert (found.minimum, found.maximum, found.total, found.oldest_maximum) == (-0.25, 2.0, 2.250001, 2.0)
     assert sum(count for _, count in found.buckets) == 3
 
@@ -75,23 +75,23 @@ def test_ages_at_the_bounds_of_buckets_are_in_the_same_bucket_in_any_order(secon
 
 def test_records_without_a_timestamp_are_left_out():
     times = np.array([NO_TIME, NOW_US - 3_000_000, NO_TIME])
-    found = sample("source", "INFO", [times], None, NOW)
+    found = sample("source", [times], None, NOW)
     assert (found.count, found.minimum, found.maximum) == (1, 3.0, 3.0)
-    assert sample("source", "INFO", [times[:1]], None, NOW) is None
-    assert sample("source", "INFO", [times[:0]], None, NOW) is None
+    assert sample("source", [times[:1]], None, NOW) is None
+    assert sample("source", [times[:0]], None, NOW) is None
 
 
 def test_the_oldest_records_of_results_are_distinguished():
     newest = np.array([NOW_US - 1_000_000, NOW_US - 2_000_000])
     oldest = np.array([NOW_US - 9_000_000, NO_TIME])
-    found = sample("emit", "INFO", [newest], [oldest], NOW)
+    found = sample("emit", [newest], [oldest], NOW)
     assert (found.maximum, found.oldest_maximum) == (2.0, 9.0)
-    assert sample("emit", "INFO", [newest], [np.full(2, NO_TIME)], NOW).oldest_maximum == 2.0
+    assert sample("emit", [newest], [np.full(2, NO_TIME)], NOW).oldest_maximum == 2.0
 
 
 def test_timestamps_from_the_ends_of_time_do_not_overflow():
     times = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min + 1, NOW_US])
-    found = sample("emit", "INFO", [times], None, NOW)
+    found = sample("emit", [times], None, NOW)
     assert (found.count, found.negative) == (3, 1)
     assert found.minimum == pytest.approx(-(2**61) / 1e6, rel=0.01)
     assert found.maximum == pytest.approx(2**61 / 1e6, rel=0.01)
@@ -179,7 +179,7 @@ def figures(true_ages, skew, windows=1):
     """The figures of records of that age, from a host whose clock is `skew` ahead, once that is known."""
     ages = RecordAges()
     for part in np.array_split(times_of(true_ages), windows):
-        found = sample("emit", "INFO", [part], None, READ_AT + skew)
+        found = sample("emit", [part], None, READ_AT + skew)
         if found is not None:
             ages.add(1, found, READ_AT, -skew)
     return ages.figures(1, "emit", READ_AT)

@@ -73,7 +73,7 @@ class Feed:
         )
         self.fold.add(folded, [()], self.width)
         if age is not None:
-            self.fold.age("sink", AgeSample("commit", "INFO", 2, 0, age, age, 2 * age, age), 0.5)
+            self.fold.age("sink", AgeSample("commit", 2, 0, age, age, 2 * age, age), 0.5)
         self.number += 1
         by_id = {node.id: tuple(figures[:4, place]) for place, node in enumerate(topology.operators)}
         found = {name: one[0] for name, one in logical_by_hand(topology, by_id).items()}
@@ -108,7 +108,7 @@ def test_the_application_has_percentiles_and_the_ages_of_its_outputs():
 def test_when_readers_see_records_counts_more_than_when_they_are_committed():
     feed, topology = Feed(), chain_graph()
     feed.window(topology, BASE, age=1.0)
-    feed.fold.age("sink", AgeSample("publish", "INFO", 1, 0, 7.0, 7.0, 7.0, 7.0), 0.0)
+    feed.fold.age("sink", AgeSample("publish", 1, 0, 7.0, 7.0, 7.0, 7.0), 0.0)
     feed.window(topology, BASE + 0.1, age=1.0)
     assert steps(feed, "sink", step=1)[-1]["ageMs"] == NEAR(7000.0, **TOLERANCE)
     feed.window(topology, BASE + 10, age=1.0)

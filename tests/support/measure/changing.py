@@ -154,9 +154,9 @@ def window(number, version, start):
 def _ages(node, end):
     """One record of each partition of `count`, one second old for each partition; of sinks, two seconds."""
     if node.label == "count":
-        return (sample("state", "TRACE", [np.array([round((end - 1 - node.partition) * 1e6)])], None, end),)
+        return (sample("state", [np.array([round((end - 1 - node.partition) * 1e6)])], None, end),)
     if node.kind == "output":
-        return (sample("commit", "INFO", [np.array([round((end - 2) * 1e6)])], None, end),)
+        return (sample("commit", [np.array([round((end - 2) * 1e6)])], None, end),)
     return ()
 
 

@@ -74,4 +74,4 @@ def heartbeat(at, container, operator, state, *, window=3, attempt=0, host="driv
 
 def age(place):
     """Two records, one and three seconds old."""
-    return sample(place, "INFO", [np.array([9_000_000, 7_000_000])], None, 10.0)
+    return sample(place, [np.array([9_000_000, 7_000_000])], None, 10.0)

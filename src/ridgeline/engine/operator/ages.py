@@ -69,13 +69,13 @@ class RecordAges(TurnPart):
         samples: list[AgeSample] = []
         for place in self._places:
             if place == "commit" and any(shifts):
-                found = sample(place, LEVELS[place], *_shifted(batches, [0] * len(batches)), ended)
+                found = sample(place, *_shifted(batches, [0] * len(batches)), ended)
             elif place == "commit" and samples:
-                found = replace(samples[0], place=place, level=LEVELS[place], as_of=now)
+                found = replace(samples[0], place=place, as_of=now)
             elif samples:
-                found = replace(samples[0], place=place, level=LEVELS[place])
+                found = replace(samples[0], place=place)
             else:
-                found = sample(place, LEVELS[place], newest, oldest, now)
+                found = sample(place, newest, oldest, now)
             samples += [found] if found is not None else []
         return samples
 

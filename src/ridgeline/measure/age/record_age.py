@@ -91,7 +91,6 @@ def place_order(place: str) -> int:
 
 def sample(
     place: str,
-    level: str,
     newest_us: Sequence[Microseconds],
     oldest_us: Sequence[Microseconds] | None,
     now_seconds: float,
@@ -101,7 +100,6 @@ def sample(
     Args:
         place: `source`, `state`, `emit` or `commit`; for `commit`, `now_seconds` is the operator's end-window
             timestamp.
-        level: The recording level, see `LEVELS`.
         newest_us: The records' timestamps, batch by batch: microseconds since 1970, `NO_TIME` for none.
         oldest_us: The timestamps of the oldest records that went into each; None if the records are no
             results of several.
@@ -130,7 +128,6 @@ def sample(
         base = now - max((int(times.max()) for times in batches if times.size), default=now)
     return AgeSample(
         place,
-        level,
         count,
         negative,
         (now - last) / _PER_SECOND,
@@ -267,15 +264,35 @@ def merged(first: AgeSample, second: AgeSample) -> AgeSample:
 # ------------------------------------------------------------------------------------------------ the fold
 
 
+class Ages(NamedTuple):
+    """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
+
+    records: int
+    negative: int
+    minimum: float
+    maximum: float
+    total: float
+    oldest_maximum: float
+
+    @classmethod
+    def of(cls, sample: AgeSample, shift: float, negative: int) -> Ages:
+        """Those of a sample, `shift` seconds later; so many are negative then."""
+        found = older(sample, shift)
+        exact = found.minimum, found.maximum, found.total, found.oldest_maximum
+        return cls(found.count, negative, *exact)
+
+    @classmethod
+    def joined(cls, several: Iterable[Ages]) -> Ages:
+        """Those of several together."""
+        counts, negatives, least, greatest, sums, oldest = zip(*several, strict=True)
+        exact = min(least), max(greatest), math.fsum(sums), max(oldest)
+        return cls(sum(counts), sum(negatives), *exact)
+
+
 @dataclass(frozen=True, slots=True)
 class AgeFigures:
-    """The record ages of one operator at one place over the last minute, in seconds.
+    """The record ages of one operator at one place over the last minute, in seconds; the first as `Ages`."""
 
-    `oldest_maximum` as in `AgeSample`.
-    """
-
-    place: str
-    level: str
     count: int
     negative: int
     minimum: float
@@ -287,39 +304,6 @@ class AgeFigures:
     p90: float
     p99: float
     p999: float
-
-
-class Ages(NamedTuple):
-    """The exact figures of ages, of a sample or of several together. As in `AgeSample`, in seconds."""
-
-    level: str
-    records: int
-    negative: int
-    minimum: float
-    maximum: float
-    total: float
-    oldest_maximum: float
-
-    @classmethod
-    def of(cls, sample: AgeSample, shift: float, negative: int) -> Ages:
-        """Those of a sample, `shift` seconds later; so many are negative then."""
-        return cls(
-            sample.level,
-            sample.count,
-            negative,
-            sample.minimum + shift,
-            sample.maximum + shift,
-            sample.total + shift * sample.count,
-            sample.oldest_maximum + shift,
-        )
-
-    @classmethod
-    def joined(cls, several: Iterable[Ages]) -> Ages:
-        """Those of several together."""
-        levels, counts, negatives, least, greatest, sums, oldest = zip(*several, strict=True)
-        return cls(
-            levels[-1], sum(counts), sum(negatives), min(least), max(greatest), math.fsum(sums), max(oldest)
-        )
 
 
 class _Series:
@@ -428,7 +412,7 @@ class RecordAges:
             min(max(value or 0.0, found.minimum), found.maximum)
             for value in (found.total / found.records, *own.recent.quantiles(QUANTILES))
         )
-        return AgeFigures(place, *found, *within)
+        return AgeFigures(*found, *within)
 
     def planned(self, present: Container[Series]) -> None:
         """Replace the plan: bound what is kept of operators that it has not."""
