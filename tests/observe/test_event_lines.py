@@ -136,7 +136,7 @@ def test_what_is_logged_is_counted():
     ):
         watch.observe(event)
     scrape = watch.scrape()
-    assert (scrape.counts.compactions, scrape.counts.state_warnings) == (1, 2)
+    assert (scrape.counts.kinds[StateCompacted], scrape.counts.kinds[StateWarning]) == (1, 2)
     assert scrape.counts.slots == Counter({**dict.fromkeys(get_args(SlotKind), 1), "lost": 2})
 
 

@@ -193,8 +193,7 @@ class Measurement:
             OutputAsked: (self.counts.outputs.asked,),
             SlotEvent: (self.counts.slot, self._statuses.slot),
             StoreSilent: (self._progress.store,),
-            StateCompacted: (self.counts.compact,),
-            StateWarning: (self.counts.warn,),
+            **dict.fromkeys((StateCompacted, StateWarning), ()),
         }
 
     @property
@@ -238,6 +237,7 @@ class Measurement:
         """Take an event in. Windows of another plan are left out."""
         self.at = max(self.at, event.at)
         kind = type(event)
+        self.counts.kinds[kind] += 1
         for handler in self._handlers[kind]:
             handler(event)
         if kind in MARKED:
@@ -560,7 +560,7 @@ class Measurement:
             "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
             "tuplesEmittedPSMA": sum((one.tuples_out for one in rates), 0.0),
             "totalTuplesEmitted": sum(row["tuplesOut"] for row in rows),
-            "heartbeatsReceived": self.counts.heartbeats,
+            "heartbeatsReceived": self.counts.kinds[ContainerHeartbeat],
             "messagesRefused": self.counts.refused.total(),
             "messagesRefusedByReason": dict(self.counts.refused),
             "clockSkew": self._clocks.skew_ms(),

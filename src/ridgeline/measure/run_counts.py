@@ -13,8 +13,7 @@ from ridgeline.measure.events import (
     MessagesRefused,
     OutputAsked,
     OutputPublished,
-    StateCompacted,
-    StateWarning,
+    RunEvent,
 )
 from ridgeline.measure.slot_events import SlotEvent
 
@@ -60,14 +59,12 @@ class RunCounts:
     """Counts since the start of a run. `heartbeats_unsent`: as workers report them in later ones.
 
     `slots`: events of slots, by kind. `sized`: the last one that says how many slots host containers, and how
-    many should; None before that is known, and where there are none. `compactions` of states that were
-    installed. `refused`: by reason.
+    many should; None before that is known, and where there are none. `kinds`: all events, by type. `refused`:
+    messages, by reason.
     """
 
-    heartbeats: int = 0
     heartbeats_unsent: int = 0
-    compactions: int = 0
-    state_warnings: int = 0
+    kinds: Counter[type[RunEvent]] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     slots: Counter[str] = field(default_factory=Counter)
     sized: SlotEvent | None = None
@@ -76,7 +73,6 @@ class RunCounts:
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A heartbeat has come."""
-        self.heartbeats += 1
         self.heartbeats_unsent += event.unsent
 
     def refuse(self, event: MessagesRefused) -> None:
@@ -88,11 +84,3 @@ class RunCounts:
         self.slots[event.kind] += 1
         if event.kind in {"sized", "spread"}:
             self.sized = event
-
-    def compact(self, _event: StateCompacted) -> None:
-        """A state was compacted."""
-        self.compactions += 1
-
-    def warn(self, _event: StateWarning) -> None:
-        """Something was wrong, without any loss."""
-        self.state_warnings += 1

@@ -318,7 +318,7 @@ class Watch:
     def scrape(self) -> Scrape:
         """All that metrics are made of, of one moment."""
         with self._settled() as measurement:
-            now = self._now()
+            now, counts = self._now(), measurement.counts
             return Scrape(
                 measurement.overview(now, latencies=False),
                 measurement.containers(now),
@@ -326,7 +326,7 @@ class Watch:
                 measurement.window_totals(),
                 measurement.age_totals(),
                 measurement.watermarks(now),
-                replace(measurement.counts, slots=measurement.counts.slots.copy()),
+                replace(counts, slots=counts.slots.copy(), kinds=counts.kinds.copy()),
                 measurement.changes.counts.copy(),
                 measurement.changes.held_seconds,
                 self.subscribers_dropped,

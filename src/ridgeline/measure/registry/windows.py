@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.measure.answers.application import StatsAnswer
+from ridgeline.measure.events import StateCompacted, StateWarning
 from ridgeline.measure.metric import LATENCY_BOUNDS_SECONDS, OPERATOR, Labelled, Labels, Metric
 from ridgeline.measure.registry.scrape import Scrape, of_answers, one, seconds, summed
 
@@ -87,13 +88,13 @@ WINDOWS = (
         "state_compactions_total",
         "Compactions of states that were installed.",
         "None while states change: look for `state_warnings_total`, and in the driver's log.",
-        read=one(lambda scrape: scrape.counts.compactions),
+        read=one(lambda scrape: scrape.counts.kinds[StateCompacted]),
     ),
     Metric(
         "state_warnings_total",
         "Faults of state files, of compactions and of `teardown` that were put right without loss.",
         "Alert on any rate; the text is in the driver's log.",
-        read=one(lambda scrape: scrape.counts.state_warnings),
+        read=one(lambda scrape: scrape.counts.kinds[StateWarning]),
     ),
     Metric(
         "last_commit_timestamp_seconds",
