@@ -41,6 +41,8 @@ ENTRY, BUNDLE = ".entry", ".jsonl"
 """Endings of files of the log: of one entry, of several."""
 LOG_FILE = re.compile(rf"(\d+)(?:{re.escape(ENTRY)}|-(\d+){re.escape(BUNDLE)})")
 """Their names: the first entry, and of a bundle the one after its last. Other files are not the log's."""
+_BUFFER = 2**16
+"""Smaller writes are gathered up to so many bytes; larger ones are not copied."""
 _COPIED_BYTES = 2**20
 """Fewer are copied before they are written: a call for each buffer takes longer."""
 _Result = TypeVar("_Result")
@@ -421,7 +423,7 @@ class SegmentWriter:
             file = self._open()
             offset = self._size
             stream = _SegmentStream(file, offset)  # at `offset`: what a failed write has left is written over
-            with io.BufferedWriter(stream, _PIECE) as out:
+            with io.BufferedWriter(stream, _BUFFER) as out:
                 if sum(batch.nbytes for batch in batches) < _COPIED_BYTES:
                     out.write(arrow_stream(batches))
                 else:
