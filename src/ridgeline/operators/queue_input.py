@@ -25,12 +25,46 @@ from ridgeline.api.support.event_time import EventTime
 from ridgeline.api.support.files import waiting_for_store
 from ridgeline.connect.datasets import AtPath, absolute
 from ridgeline.operators._queue_enumerator import Offset, QueueEnumerator
-from ridgeline.operators._queue_files import Entry, Part, folder_of
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder, folder_of
 from ridgeline.operators._queue_log import LogReader
 from ridgeline.operators.queue_output import CONTROLS, OBJECTS, QueueTrust, divided_times
 
 T = TypeVar("T", default=Any)
 _Result = TypeVar("_Result")
+
+
+class _Place:
+    """Where a partition is in the files. No part of the operator: what that sets in a window ends with it.
+
+    `attempt`: the one that has emitted last.
+    """
+
+    def __init__(self, folder: QueueFolder, trust: QueueTrust) -> None:
+        self.folder = folder
+        self.trust = trust
+        self._log = LogReader(folder, 0)
+        self.logs: set[str] = set()
+        """The files from which the last entries were read."""
+        self.attempt: tuple[int, str] | None = None
+
+    def entries(self, first: int, end: int) -> list[Entry]:
+        """The entries from `first` up to, and without, `end`.
+
+        Raises RidgelineError if they are not there, FileNotFoundError if the queue is not, OSError.
+        """
+        if self._log.next != first:
+            self._log = LogReader(self.folder, first)
+        found: list[Entry] = []
+        self.logs = set()
+        self._log.hurry()  # they are there, as the driver has read them
+        while self._log.next < end:
+            if not (more := self._log.read(end - self._log.next)):
+                msg = f"queue `{self.folder.path}`: entry {self._log.next} is not there, though the driver "
+                msg += "has read it; `path` must be a folder that all hosts share"
+                raise RidgelineError(msg) if self.folder.description else FileNotFoundError(msg)
+            found += more
+            self.logs.add(self._log.file)
+        return found
 
 
 class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
@@ -132,16 +166,11 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
 
     def setup(self, context: OperatorContext) -> None:
         """Files are opened when rows are read."""
-        self._folder, self._trust = folder_of(str(self.path)), QueueTrust(str(self.path), context.staging)
-        self._log = LogReader(self._folder, 0)
-        self._logs: set[str] = set()
-        """The files from which the last entries were read."""
-        self._attempt: tuple[int, str] | None = None
-        """The one that has emitted last."""
+        self._place = _Place(folder_of(str(self.path)), QueueTrust(str(self.path), context.staging))
 
     def teardown(self) -> None:
         """Close the files."""
-        self._folder.close()
+        self._place.folder.close()
 
     def emit_tuples(self) -> None:
         """Emit this partition's share of the entries that the window reads.
@@ -149,15 +178,15 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
         Raises RidgelineError for a damaged file.
         """
         attempt, offsets = (self.context.window_id, self.context.container_attempt), self.context.offsets
-        if attempt == self._attempt or offsets is None or offsets.end is None:
+        if attempt == self._place.attempt or offsets is None or offsets.end is None:
             return
-        self._attempt = attempt
+        self._place.attempt = attempt
         end, start = Offset(**offsets.end), offsets.start
         if self.lateness is None:
             self.context.engine.marks_read = [*end.marks[self.context.partition :: self.context.partitions]]
         if start is not None and (end.next, end.rest) == (start["next"], start["rest"]):
             return
-        entries = self._waiting(lambda: self._entries(end.first, end.next + (end.rest > 0)))
+        entries = self._waiting(lambda: self._place.entries(end.first, end.next + (end.rest > 0)))
         controls, wanted = [], {}
         for entry in entries:
             begin = end.skip if entry.number == end.first else 0
@@ -168,42 +197,23 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
                     wanted[part] = part.rows * begin // entry.rows, part.rows * stop // entry.rows
         self._pass_on_controls(controls)
         parts = [part for part, (begin, stop) in wanted.items() if begin < stop]
-        self._folder.expect(parts)
+        self._place.folder.expect(parts)
         for part in parts:
-            batches = self._waiting(partial(self._folder.read, part))
+            batches = self._waiting(partial(self._place.folder.read, part))
             begin, stop = wanted[part]
             for batch in pa.Table.from_batches(batches).slice(begin, stop - begin).to_batches():
                 self._emit(batch, part)
         if end.ended:
             self.finish()
 
-    def _entries(self, first: int, end: int) -> list[Entry]:
-        """The entries from `first` up to, and without, `end`.
-
-        Raises RidgelineError if they are not there, FileNotFoundError if the queue is not, OSError.
-        """
-        if self._log.next != first:
-            self._log = LogReader(self._folder, first)
-        found: list[Entry] = []
-        self._logs = set()
-        self._log.hurry()  # they are there, as the driver has read them
-        while self._log.next < end:
-            if not (more := self._log.read(end - self._log.next)):
-                msg = f"queue `{self._folder.path}`: entry {self._log.next} is not there, though the driver "
-                msg += "has read it; `path` must be a folder that all hosts share"
-                raise RidgelineError(msg) if self._folder.description else FileNotFoundError(msg)
-            found += more
-            self._logs.add(self._log.file)
-        return found
-
     def _waiting(self, operation: Callable[[], _Result]) -> _Result:
         """Read something of the queue, and wait while its store is away. Raises OSError."""
-        return waiting_for_store(operation, self.context.clock, lasting=self._folder.lasting)
+        return waiting_for_store(operation, self.context.clock, lasting=self._place.folder.lasting)
 
     def _pass_on_controls(self, controls: Sequence[tuple[bool, str]]) -> None:
         """Send the control tuples on; all partitions do, and each is delivered once."""
         if controls:
-            self._trust.check(CONTROLS, *self._logs)
+            self._place.trust.check(CONTROLS, *self._place.logs)
             origin = ~int.from_bytes(hashlib.blake2b(self.context.name.encode(), digest_size=7).digest())
             for number, (at_end, value) in enumerate(controls):
                 self.output.pass_on_control(Control(origin, number, at_end, base64.b64decode(value)))
@@ -211,7 +221,7 @@ class QueueInput(AtPath, EventTime, PushInput, Emits[T]):
     def _emit(self, batch: pa.RecordBatch, part: Part) -> None:
         """Emit rows of a segment with their times. Raises UntrustedError for `object`."""
         if holds_pickles(batch):
-            self._trust.check(OBJECTS, f"segments/{part.segment}")
+            self._place.trust.check(OBJECTS, f"segments/{part.segment}")
         rows, times = divided_times(batch)
         if isinstance(times, str) and times not in self.output.schema.arrow.names:
             times = None
