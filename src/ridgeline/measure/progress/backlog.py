@@ -254,7 +254,7 @@ class SourceBacklog:
         caught_up_at = (
             self._caught_up_at(now, drain, arrival, growth) if verdict is Verdict.CATCHING_UP else None
         )
-        seconds = self._seconds(drain)
+        seconds = seconds_of(self._backlog, drain)
         oldest = UNKNOWN if self._consumed is None else self._arrivals.oldest(now, self._consumed)
         return BacklogState(self._backlog, seconds, drain, arrival, caught_up_at, verdict, oldest)
 
@@ -305,11 +305,12 @@ class SourceBacklog:
         )
         return now - self._moved_at > max(_STUCK_WINDOWS * max(self._window, distance), _STUCK_SECONDS)
 
-    def _seconds(self, drain: float | None) -> Estimate:
-        backlog = self._backlog
-        if backlog == NOTHING:
-            return NOTHING
-        if backlog.value is None or drain is None:
-            return UNKNOWN
-        value = backlog.value / drain if drain > 0 else math.inf if backlog.value else 0.0
-        return Estimate(value, weakest((backlog.basis, Basis.ESTIMATED)))
+
+def seconds_of(backlog: Estimate, drain: float | None) -> Estimate:
+    """The time to work a backlog off at so much per second, None if that is unknown."""
+    if backlog == NOTHING:
+        return NOTHING
+    if backlog.value is None or drain is None:
+        return UNKNOWN
+    value = backlog.value / drain if drain > 0 else math.inf if backlog.value else 0.0
+    return Estimate(value, weakest((backlog.basis, Basis.ESTIMATED)))

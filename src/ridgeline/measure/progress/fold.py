@@ -177,18 +177,17 @@ class ProgressFold:
         return True
 
     def _source_of(self, operator: int) -> SourceLevel | None:
-        """The source that a physical operator is of; None for those that are no inputs."""
+        """The source that a physical operator is a partition of; None for those that are no inputs."""
         node = self._topology.by_id.get(operator)
-        return None if node is None else self._sources.get(node.name)
+        return None if node is None or node.unifier else self._sources.get(node.name)
 
     def _add_work(self, event: ContainerHeartbeat, window: WindowInFlight) -> None:
         """Take in the reports of input operators. `window`: the one that their container runs."""
         for report in event.operators:
-            source = self._source_of(report.id) if report.work is not None else None
-            if report.work is None or source is None or report.id not in source.partitions:
-                continue
-            taken_by = window.id if report.state == "done" else None
-            source.report(report.id, event.at, report.work, taken_by, report.before)
+            source = self._source_of(report.id)
+            if source is not None and report.work is not None:
+                taken_by = window.id if report.state == "done" else None
+                source.report(report.id, event.at, report.work, taken_by, report.before)
 
     def _restart_backlogs(self, at: float) -> None:
         """Drop the samples of backlogs before the first sign of work: they say nothing of what follows."""
@@ -204,7 +203,7 @@ class ProgressFold:
     def _add_taken(self, event: SourceTaken) -> bool:
         """Take in how far an input operator is; True if it has ended its part of a window under way."""
         source = self._source_of(event.operator)
-        if source is None or event.operator not in source.partitions:
+        if source is None:
             return False
         window = self.windows.by_id.get(event.window_id)
         counts = window is not None and window.attempt == event.attempt
@@ -417,10 +416,7 @@ class ProgressFold:
         ]
         caught_up_at = None if None in ends else max((end for end in ends if end is not None), default=None)
         if counted:
-            amounts = [
-                self._sources[name].backlog_in("records", state.backlog) for name, state in free.items()
-            ]
-            records = total(one for one in amounts if one is not None) if any(amounts) else UNKNOWN
+            records = total(self._sources[name].records(state.backlog) for name, state in free.items())
             basis = seconds.basis.value
             verdict = worst(verdicts.values())
             seen = all(self._sources[name].seen_late for name in free)  # then the sources' verdict counts it
@@ -555,8 +551,8 @@ class ProgressFold:
             "operator": name,
             "unit": source.unit,
             "backlog": state.backlog.to_json(),
-            "backlogRecords": finite(source.backlog_in("records", state.backlog) or UNKNOWN),
-            "backlogBytes": finite(source.backlog_in("bytes", state.backlog) or source.bytes),
+            "backlogRecords": finite(source.records(state.backlog)),
+            "backlogBytes": finite(state.backlog if source.unit == "bytes" else source.bytes),
             "backlogSeconds": finite(state.seconds),
             "drainPerSecond": state.drain_per_second,
             "arrivalPerSecond": state.arrival_per_second,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
-from ridgeline.measure.progress.backlog import Arrivals, BacklogState, SourceBacklog
+from ridgeline.measure.progress.backlog import Arrivals, BacklogState, SourceBacklog, seconds_of
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
 
 _RATE_SECONDS = 5.0
@@ -336,12 +336,9 @@ class SourceLevel:
         ):
             return state
         _, remaining = self._amounts(now, done, by_now=True)
-        if remaining.value is None:
+        if not remaining.known:
             return state
-        drain = state.drain_per_second
-        seconds = Estimate(
-            None if drain is None else remaining.value / drain if drain > 0 else math.inf, Basis.ESTIMATED
-        )
+        seconds = seconds_of(remaining, state.drain_per_second)
         return replace(state, backlog=remaining, seconds=seconds)
 
     def answer(self, event: SourceAsked, done: float, *, late: bool, known: bool = True) -> None:
@@ -366,9 +363,9 @@ class SourceLevel:
         self.backlog.arrived(event.at, event.taken + event.waiting)
         self.window_ended = self.window_ended and not known
 
-    def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
-        """The backlog if it is in this unit."""
-        return backlog if self.unit == unit else None
+    def records(self, backlog: Estimate) -> Estimate:
+        """The backlog if it is counted in records."""
+        return backlog if self.unit == "records" else UNKNOWN
 
 
 def amount(value: float | None) -> Estimate:
