@@ -13,7 +13,7 @@ from pyspark import SparkContext
 
 from ridgeline.engine.driver.slots.spark_slots import make_certificate
 from ridgeline.engine.exchange.network import Peer
-from ridgeline.engine.spark.byte_rdds import ByteRdds
+from ridgeline.engine.spark.java_object import ByteRdds
 from support.engine.wire import TLS, Wire
 
 pytestmark = pytest.mark.spark

@@ -12,7 +12,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ENDED, METRICS, WATERMARK
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, state_files
-from ridgeline.engine.state.shared_segments import both, either
+from ridgeline.engine.state.keyed_segment import both, either
 from support.engine.moves import Accounts, Moved, Uneven, partitions_of
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.exchange import dialing, sockets
+from ridgeline.engine.exchange import address as ways
+from ridgeline.engine.exchange import sockets
 from ridgeline.engine.exchange.address import Target
 from ridgeline.engine.exchange.listening import Listen, Listener
 from ridgeline.engine.exchange.network import Peer
@@ -378,8 +379,8 @@ def patches() -> Iterator[tuple[Any, str, object]]:
     no = lambda *_: None  # noqa: E731
     no_tls = lambda _certificate: SimpleNamespace(listens=None, connects=None)  # noqa: E731
     yield sockets, "tls", SimpleNamespace(contexts=no_tls)
-    yield dialing, "prepare", no
-    yield dialing, "ways_of", lambda address: [address]
-    yield dialing, "targets", lambda way: [Target(socket.AF_UNIX, way)]
+    yield ways, "prepare", no
+    yield ways, "ways_of", lambda address: [address]
+    yield ways, "targets", lambda way: [Target(socket.AF_UNIX, way)]
     names = {name: getattr(socket, name) for name in ("AF_UNIX", "SOCK_STREAM", "SOL_SOCKET", "SO_ERROR")}
-    yield dialing, "socket", SimpleNamespace(socket=_socket, **names)
+    yield ways, "socket", SimpleNamespace(socket=_socket, **names)

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from ridgeline.engine.exchange.dialing import Dialing
+from ridgeline.engine.exchange.address import Dialing
 from ridgeline.engine.exchange.frames import Frame, FrameDecoder, encode
 from ridgeline.engine.exchange.network import (
     BROKEN,

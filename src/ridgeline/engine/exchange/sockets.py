@@ -19,8 +19,8 @@ from typing_extensions import Buffer
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange import tls
+from ridgeline.engine.exchange.address import Dialing
 from ridgeline.engine.exchange.connection import Connection, ended
-from ridgeline.engine.exchange.dialing import Dialing
 from ridgeline.engine.exchange.frames import Frame, encode
 from ridgeline.engine.exchange.limits import (
     PAUSE_SECONDS,

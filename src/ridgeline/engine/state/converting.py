@@ -29,11 +29,10 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of
 from ridgeline.engine.state.keyed_columns import EntryColumn, VaryingLeaf
 from ridgeline.engine.state.keyed_hash import routed
-from ridgeline.engine.state.keyed_segment import Segment
+from ridgeline.engine.state.keyed_segment import Segment, belong
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.records import Function, Maker, record_class
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.shared_segments import belong
 from ridgeline.plan.change.state_schemas import LIVE_REMEDY, Conversion
 from ridgeline.plan.change.state_shapes import defaults_of, value_type
 from ridgeline.plan.physical import PhysicalOperator

@@ -21,10 +21,9 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ValueCell
 from ridgeline.engine.state.keyed_hash import routed
-from ridgeline.engine.state.keyed_segment import Segment
+from ridgeline.engine.state.keyed_segment import Segment, belong, both, either
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.shared_segments import belong, both, either
 from ridgeline.engine.state.versions import attach
 from ridgeline.plan.change.succession import is_by_value
 from ridgeline.plan.physical import PhysicalOperator

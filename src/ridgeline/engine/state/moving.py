@@ -1,7 +1,7 @@
 """Move the state of an operator's partitions to other partitions, or to another name.
 
 Keyed states go by key: each key to the partition that gets its tuples from now on. What lies in segments is
-not copied, its new owners share them (see `shared_segments`). Watermarks begin with the least one. Every
+not copied, its new owners share them (see `keyed_segment`). Watermarks begin with the least one. Every
 other state goes by what its declaration says (`moves`). One that has its default in all partitions needs no
 word.
 """

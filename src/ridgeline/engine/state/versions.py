@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from ridgeline.api.cells.cell import Change, StateCell
 from ridgeline.engine.state import state_files
+from ridgeline.engine.state.keyed_segment import OwnSegment
 from ridgeline.engine.state.keyed_segments import Part, Segment, Segments, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.shared_segments import OwnSegment
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 

@@ -17,8 +17,7 @@ from ridgeline.engine.driver.slots.spark_errors import is_clusters, job_text
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.slot import feed_task
 from ridgeline.engine.slot.feed_task import FeedTask
-from ridgeline.engine.spark.byte_rdds import ByteRdds
-from ridgeline.engine.spark.java_object import JavaObject
+from ridgeline.engine.spark.java_object import ByteRdds, JavaObject
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowRequest
 

@@ -18,10 +18,9 @@ from queue import Empty, SimpleQueue
 from pyspark import InheritableThread, SparkContext
 
 from ridgeline.api.clock import Clock
-from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
 from ridgeline.engine.spark.cluster import is_local
 from ridgeline.engine.spark.cores import host_of_task
-from ridgeline.engine.spark.java_object import JavaObject
+from ridgeline.engine.spark.java_object import ByteRdds, JavaObject, StageFunction
 from ridgeline.engine.spark.profiles import make_profile
 from ridgeline.stram.slot_resources import Need
 

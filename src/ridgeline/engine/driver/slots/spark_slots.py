@@ -37,7 +37,6 @@ from ridgeline.engine.exchange.streams import SILENT_SECONDS
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.slot import feed_task
 from ridgeline.engine.slot import task as slot_task
-from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.cluster import check_speculation, is_dynamic, is_local, is_on_request
 from ridgeline.engine.spark.cores import (
     capacities,
@@ -49,6 +48,7 @@ from ridgeline.engine.spark.cores import (
     most_cores,
     present_cores,
 )
+from ridgeline.engine.spark.java_object import ByteRdds
 from ridgeline.engine.spark.profiles import check_need, given_by
 from ridgeline.engine.spark.shared_context import redact
 from ridgeline.engine.spark.worker_check import WorkerError, explain
