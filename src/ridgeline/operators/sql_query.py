@@ -33,7 +33,7 @@ class QueryResult:
     """The result of a query in a period of windows, the `number`th from 1.
 
     `rows`: an Arrow IPC stream. `more`: it found more rows than it may return. `tuples`, `bytes`: what it
-    read. `seconds`: how long that and the SQL took. `error`: why it ends. `last`: no other one follows.
+    read. `seconds`: how long the SQL took. `error`: why it ends. `last`: no other one follows.
     """
 
     number: int
@@ -50,14 +50,6 @@ class QueryResult:
     def table(self) -> pa.Table:
         """The rows."""
         return pa.ipc.open_stream(self.rows).read_all()
-
-
-@dataclass(slots=True)
-class _Work:
-    """What lives longer than a window without being state. `spent`: seconds, since the last result."""
-
-    engine: SqlEngine
-    spent: float = 0.0
 
 
 class SqlQuery(Operator):
@@ -114,7 +106,7 @@ class SqlQuery(Operator):
 
     def setup(self, context: OperatorContext) -> None:
         """Make what lives as long as the container; DuckDB's process starts with the first SQL."""
-        self._work = _Work(SqlEngine(self.memory_mb, self.rows))
+        self._engine = SqlEngine(self.memory_mb, self.rows)
 
     def begin_window(self, window_id: int) -> None:
         """Begin the first period."""
@@ -134,9 +126,9 @@ class SqlQuery(Operator):
         last = 0 < self.times <= self.done
         try:
             tables = self._tables(held)
-            answer = self._work.engine.run(self.sql, tables, self.seconds)
+            answer = self._engine.run(self.sql, tables, self.seconds)
             tuples = sum(table.num_rows for table in tables.values())
-            spent = clock.monotonic() - began + self._work.spent
+            spent = clock.monotonic() - began
             data = to_ipc(answer.table)
             found = QueryResult(self.done, first, window, data, answer.more, tuples, size, spent, "", last)
         except Exception as error:  # noqa: BLE001  it is the query's, never the application's
@@ -144,15 +136,14 @@ class SqlQuery(Operator):
             self.done -= 1
             self._end(_error_text(error))
             return
-        self._work.spent = 0.0
         self.ended = last
         self.context.hand_over(found)
         if last:
-            self._work.engine.close()
+            self._engine.close()
 
     def teardown(self) -> None:
         """End DuckDB's process."""
-        self._work.engine.close()
+        self._engine.close()
 
     def publisher(self) -> QueryResults:
         """The driver's half."""
@@ -162,21 +153,15 @@ class SqlQuery(Operator):
         """Keep a batch until the end of the period; too many bytes end the query."""
         if self.ended or port >= len(self.tables):
             return
-        clock = self.context.clock
-        began = clock.monotonic()
-        try:
-            if holds_pickles(batch):
-                self._end(f"the tuples of `{self.tables[port]}` are Python objects without columns")
-                return
-            data = bytes([port]) + to_ipc(pa.Table.from_batches([batch]))
-            if self.held_bytes + len(data) > self.memory_mb * _MB:
-                self._end(f"a period has more than {self.memory_mb} MB; ask for a shorter one")
-                return
-            self.held.append(data)
-            self.held_bytes += len(data)
-        except (pa.ArrowException, ValueError) as error:
-            self._end(_error_text(error))
-        self._work.spent += clock.monotonic() - began
+        if holds_pickles(batch):
+            self._end(f"the tuples of `{self.tables[port]}` are Python objects without columns")
+            return
+        data = bytes([port]) + to_ipc(pa.Table.from_batches([batch]))
+        if self.held_bytes + len(data) > self.memory_mb * _MB:
+            self._end(f"a period has more than {self.memory_mb} MB; ask for a shorter one")
+            return
+        self.held.append(data)
+        self.held_bytes += len(data)
 
     _take_first = handed_on(first, _take, 0)
     _take_second = handed_on(second, _take, 1)
@@ -207,7 +192,7 @@ class SqlQuery(Operator):
         """End the query, not the application."""
         self.ended = True
         self._forget()
-        self._work.engine.close()
+        self._engine.close()
         window = self.context.window_id
         self.context.hand_over(QueryResult(self.done + 1, window, window, error=error, last=True))
 
