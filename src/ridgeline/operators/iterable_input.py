@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct
-from ridgeline.api.columns.struct_types import SchemaType, struct_fields
+from ridgeline.api.columns.schema import Schema, is_struct, tuple_maker
+from ridgeline.api.columns.struct_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, shorten
 from ridgeline.operators._shaped import T
 from ridgeline.operators._staged_source import StagedInput, StagedSource
@@ -108,13 +108,12 @@ def from_iterable(
         kind: Any = type(first) if first is not None and is_struct(type(first)) else object
     else:
         kind = schema
-    make = maker_of(kind)
+    make = tuple_maker(kind)
     once = not callable(items) and isinstance(items, (Iterator, AsyncIterator))
 
     def pull(_: threading.Event) -> Iterator[Any]:
         found: Any = items() if callable(items) else items
-        every = _of_async(found) if isinstance(found, AsyncIterable) else found
-        return map(make, every) if make is not None else iter(every)
+        return map(make, _of_async(found) if isinstance(found, AsyncIterable) else found)
 
     return _made(kind, pull, once, timestamp, lateness)
 
@@ -164,19 +163,6 @@ def table_of(frame: Any, taker: str) -> pa.Table:
         else:
             raise SchemaError(f"{taker} takes a frame of pandas, polars or Arrow; got {shorten(frame)}")
     return frame.replace_schema_metadata(None)
-
-
-def maker_of(kind: Any) -> Callable[[Any], Any] | None:
-    """A function that makes a tuple of the schema of a plain one; None if there are none."""
-    if is_named_tuple(kind):
-        return lambda item: kind(*item) if type(item) is tuple else item
-    if is_struct(kind):
-        names = list(struct_fields(kind))
-        return lambda item: kind(**dict(zip(names, item, strict=True))) if type(item) is tuple else item
-    if isinstance(kind, pa.Schema):
-        names = kind.names
-        return lambda item: dict(zip(names, item, strict=True)) if type(item) is tuple else item
-    return None
 
 
 def _of_async(items: AsyncIterable[Any]) -> Iterator[Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 from typing_extensions import TypeVar
 
-from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct, struct_fields
+from ridgeline.api.columns.schema import Schema, tuple_maker
 from ridgeline.api.columns.struct_types import SchemaType
-from ridgeline.api.errors import ContainerAbortError, RidgelineError, SchemaError, shorten
+from ridgeline.api.errors import ContainerAbortError, RidgelineError
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
@@ -46,30 +45,6 @@ ABORT = Mark("ABORT")
 """The container dies here, once; its window is replayed."""
 EOF = Mark("EOF")
 """The input finishes here, whatever follows."""
-
-
-def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
-    """The function that turns a plain tuple into one of the schema; None if plain tuples are the values."""
-    if is_named_tuple(schema):
-        make: Callable[[tuple[Any, ...]], Any] = schema._make
-        return make
-    if is_struct(schema):
-        names = list(struct_fields(schema))
-        return lambda item: schema(**dict(zip(names, item, strict=True)))
-    if isinstance(schema, pa.Schema):
-        return lambda item: dict(zip(schema.names, item, strict=True))
-    return None
-
-
-def _made(make: Callable[[tuple[Any, ...]], object], item: tuple[Any, ...], schema: object) -> Any:
-    """Turn a plain tuple into one of the schema. Raises SchemaError for another number of values."""
-    try:
-        return make(item)
-    except (TypeError, ValueError) as error:
-        found = f"item {shorten(item)} has {len(item)} value{'' if len(item) == 1 else 's'}"
-        raise SchemaError(
-            f"{found}, but the list has tuples of {Schema(schema).describe()}; give one for each field"
-        ) from error
 
 
 class ListInput(EventTime, InputOperator, Emits[T]):
@@ -114,8 +89,7 @@ class ListInput(EventTime, InputOperator, Emits[T]):
     ) -> None:
         super().__init__(timestamp=timestamp, lateness=lateness, idle_after=idle_after)
         self.declare_schema("output", schema)
-        make = _maker(schema)
-        self.items = [_made(make, item, schema) if make and type(item) is tuple else item for item in items]
+        self.items = list(map(tuple_maker(schema), items))
 
     def emit_tuples(self) -> None:
         """Emit the items of one window."""

@@ -18,6 +18,7 @@ from ridgeline.api.columns.nulls import is_optional
 from ridgeline.api.columns.restoring import is_plain, restorer
 from ridgeline.api.columns.struct_types import (
     TIMESTAMP,
+    field_names,
     is_named_tuple,
     is_record,
     is_struct,
@@ -391,4 +392,39 @@ def _unmarked(schema: pa.Schema) -> pa.Schema:
     return schema.with_metadata({key: value for key, value in schema.metadata.items() if key != _MARK})
 
 
-__all__ = ["PICKLED", "TIMESTAMP", "Schema", "holds_pickles", "is_named_tuple", "is_struct", "struct_fields"]
+def tuple_maker(kind: Any) -> Callable[[Any], Any]:
+    """The function that makes a tuple of a type of a plain one; other values stay as they are.
+
+    It raises SchemaError for another number of values.
+    """
+    if isinstance(kind, pa.Schema):
+        names, new = kind.names, dict
+    elif is_struct(kind):
+        names, new = field_names(kind) or [], kind
+    else:
+        return lambda item: item
+
+    def made(item: Any) -> Any:
+        if type(item) is not tuple:
+            return item
+        try:
+            return new(**dict(zip(names, item, strict=True)))
+        except (TypeError, ValueError) as error:
+            found = f"item {shorten(item)} has {len(item)} value{'' if len(item) == 1 else 's'}"
+            raise SchemaError(
+                f"{found}, but the list has tuples of {Schema(kind).describe()}; give one for each field"
+            ) from error
+
+    return made
+
+
+__all__ = [
+    "PICKLED",
+    "TIMESTAMP",
+    "Schema",
+    "holds_pickles",
+    "is_named_tuple",
+    "is_struct",
+    "struct_fields",
+    "tuple_maker",
+]
