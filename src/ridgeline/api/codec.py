@@ -29,15 +29,24 @@ from ridgeline.api.errors import RidgelineError, described, shorten
 Hashes = npt.NDArray[np.uint64]
 _MASK64 = (1 << 64) - 1
 _INT64 = 2.0**63
+_BLOCK = 1 << 15
+"""Values that are mixed at a time: they stay in the processor's cache."""
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 
 
 def mix(values: Hashes) -> Hashes:
     """Spread the bits of 64-bit integers: the finaliser of splitmix64 (Steele et al., OOPSLA 2014)."""
-    values = values + np.uint64(0x9E3779B97F4A7C15)
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    mixed = np.empty(len(values), np.uint64)
+    for begin in range(0, len(values), _BLOCK):  # in place, as large arrays are limited by memory
+        block = np.add(
+            values[begin : begin + _BLOCK], np.uint64(0x9E3779B97F4A7C15), out=mixed[begin : begin + _BLOCK]
+        )
+        block ^= block >> np.uint64(30)
+        block *= np.uint64(0xBF58476D1CE4E5B9)
+        block ^= block >> np.uint64(27)
+        block *= np.uint64(0x94D049BB133111EB)
+        block ^= block >> np.uint64(31)
+    return mixed
 
 
 def _mix_one(value: int) -> int:
@@ -88,6 +97,11 @@ def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911, PLR0912  one return 
         value = value.item()
     if isinstance(value, (enum.Enum, uuid.UUID)):
         value = plain_key(value)
+    if isinstance(value, (tuple, list)):
+        total = stable_hash(value[0]) if value else 0
+        for part in value[1:]:
+            total = _mix_one((total * 31 + stable_hash(part)) & _MASK64)
+        return total
     if value is None:
         return 0
     if isinstance(value, (bool, int)):
@@ -106,11 +120,6 @@ def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911, PLR0912  one return 
         return _mix_one(((whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds) & _MASK64)
     if isinstance(value, date):
         return _mix_one((value.toordinal() - 719_163) & _MASK64)
-    if isinstance(value, (tuple, list)):
-        total = stable_hash(value[0]) if value else 0
-        for part in value[1:]:
-            total = _mix_one((total * 31 + stable_hash(part)) & _MASK64)
-        return total
     known = "int, str, bytes, float, bool, Decimal, date, datetime or a tuple of them"
     raise TypeError(f"a {type(value).__name__} cannot be a key; use {known}")
 

@@ -106,7 +106,8 @@ def _check(key: Any) -> None:
         raise UnstableKeyError(key)
     if isinstance(key, tuple):
         for part in key:
-            _check(part)
+            if type(part) not in _SIMPLE:
+                _check(part)
     elif isinstance(key, datetime) and key.fold and key.tzinfo:  # another instant, and equal all the same
         raise UnstableKeyError(key)
 
