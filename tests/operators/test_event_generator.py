@@ -9,10 +9,15 @@ from typing import Any
 import pytest
 
 from ridgeline import Application
+from ridgeline.api.errors import ValidationError
 from ridgeline.operators import EventGenerator, RandomEventGenerator
 from ridgeline.operators.generators import choice, integers, normal, sequence, times, uniform
+from ridgeline.plan.spec.form import Form
+from ridgeline.plan.spec.texts import read_document
+from ridgeline.plan.specification import read_specification
 from ridgeline.testing import CollectorSink, run_local
 from support.depth import deeper
+from support.plan.specifications import write_specification
 
 COLUMNS: dict[str, Any] = {
     "id": sequence(1),
@@ -40,6 +45,21 @@ def test_records_are_the_same_for_any_number_of_partitions(partitions: int) -> N
     assert [len(window) for window in expected] == [37, 37, 26]
     assert [row[0] for window in expected for row in window] == list(range(1, 101))
     assert generated(per_window=37, count=100, seed=3, partitions=partitions) == expected
+
+
+def test_columns_are_data_that_a_specification_has() -> None:
+    app = Application("generated")
+    app.read("events", EventGenerator(COLUMNS, count=3)).write("sink", CollectorSink())
+    text = write_specification(app, Form.YAML)
+    again = read_specification(read_document(text, Form.YAML), "generated")
+    assert write_specification(again, Form.YAML) == text
+    assert run_local(again).collected("sink") == run_local(app).collected("sink")
+    for given, wrong, fault in [
+        ("first: 1", "frist: 1", r"events\.columns.*`sequence` does not take {'frist': 1}"),
+        ("function: normal", "function: norml", r"events\.columns.*`norml`; did you mean `normal`"),
+    ]:
+        with pytest.raises(ValidationError, match=fault):
+            run_local(read_specification(read_document(text.replace(given, wrong), Form.YAML), "generated"))
 
 
 def counts(load: Any, windows: int, width: str = "1s", partitions: int = 2) -> list[int]:

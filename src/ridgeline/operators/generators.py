@@ -5,17 +5,20 @@ A value depends on a seed and the number of its record only.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.codec import mix
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.times import to_times
 
@@ -23,25 +26,65 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _DIGITS = 2.0**-53
 _OTHER = 0x2545F4914F6CDD1D
 _LARGEST = 2**62
+Make = Callable[[int, int, int], Any]
+"""Makes values: of a seed, for the numbers of the first record and of the one after the last."""
+_Given = ParamSpec("_Given")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Column:
-    """A column of made-up values, as `integers`, `choice` and others return it.
+    """A column of made-up values, as `integers`, `choice` and others return it: their name and arguments.
 
     `values(seed, start, stop)` gives those of the records `start` to `stop` - 1.
 
     Example:
+        >>> sequence(1)
+        Column(function='sequence', given={'first': 1})
         >>> sequence(1).values(0, 0, 3).to_pylist()
         [1, 2, 3]
     """
 
-    kind: pa.DataType
-    make: Callable[[int, int, int], Any]
+    function: str
+    given: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what makes no column."""
+        if self.function not in _FUNCTIONS:
+            raise ValueError(
+                f"no column is made by `{self.function}`; {did_you_mean(self.function, _FUNCTIONS)}"
+            )
+        try:
+            self._made()
+        except TypeError as error:
+            raise ValueError(f"`{self.function}` does not take {self.given}; {error}") from error
+
+    def _made(self) -> tuple[pa.DataType, Make]:
+        return _FUNCTIONS[self.function](**self.given)
+
+    @property
+    def kind(self) -> pa.DataType:
+        """The type of the values."""
+        return self._made()[0]
 
     def values(self, seed: int, start: int, stop: int) -> pa.Array:
         """The values of the records `start` to `stop` - 1."""
-        return pa.array(self.make(seed, start, stop)).cast(self.kind)
+        kind, make = self._made()
+        return pa.array(make(seed, start, stop)).cast(kind)
+
+
+_FUNCTIONS: dict[str, Callable[..., tuple[pa.DataType, Make]]] = {}
+
+
+def _column(function: Callable[_Given, tuple[pa.DataType, Make]]) -> Callable[_Given, Column]:
+    """The function that returns a column, of one that returns its type and what makes its values."""
+    name, takes = function.__name__, inspect.signature(function)
+    _FUNCTIONS[name] = function
+
+    @functools.wraps(function)
+    def column(*args: _Given.args, **kwargs: _Given.kwargs) -> Column:
+        return Column(name, takes.bind(*args, **kwargs).arguments)
+
+    return column
 
 
 def _random(minimum: int, maximum: int, seed: int, start: int, stop: int) -> npt.NDArray[np.int64]:
@@ -60,23 +103,26 @@ def _shares(seed: int, start: int, stop: int) -> npt.NDArray[np.float64]:
     return _random(0, 2**53 - 1, seed, start, stop).astype(np.float64) * _DIGITS
 
 
-def integers(minimum: int, maximum: int) -> Column:
+@_column
+def integers(minimum: int, maximum: int) -> tuple[pa.DataType, Make]:
     """Random integers, both bounds included. Raises ValueError for bounds in the wrong order."""
     if not -_LARGEST <= minimum <= maximum <= _LARGEST:
         raise ValueError(
             f"`minimum` and `maximum` are integers in this order; got {minimum!r} and {maximum!r}"
         )
-    return Column(pa.int64(), lambda *numbers: _random(minimum, maximum, *numbers))
+    return pa.int64(), lambda *numbers: _random(minimum, maximum, *numbers)
 
 
-def uniform(low: float, high: float) -> Column:
+@_column
+def uniform(low: float, high: float) -> tuple[pa.DataType, Make]:
     """Random floats, each as likely as another. Raises ValueError for bounds in the wrong order."""
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"`low` and `high` are numbers in this order; got {low!r} and {high!r}")
-    return Column(pa.float64(), lambda *numbers: low + (high - low) * _shares(*numbers))
+    return pa.float64(), lambda *numbers: low + (high - low) * _shares(*numbers)
 
 
-def normal(mean: float, deviation: float) -> Column:
+@_column
+def normal(mean: float, deviation: float) -> tuple[pa.DataType, Make]:
     """Random floats of a normal distribution (Box and Muller, 1958).
 
     Raises ValueError for a negative deviation.
@@ -91,10 +137,11 @@ def normal(mean: float, deviation: float) -> Column:
         angle = 2.0 * math.pi * _shares(seed ^ _OTHER, start, stop)
         return mean + deviation * radius * np.cos(angle)
 
-    return Column(pa.float64(), make)
+    return pa.float64(), make
 
 
-def choice(options: Sequence[Any], weights: Sequence[float] | None = None) -> Column:
+@_column
+def choice(options: Sequence[Any], weights: Sequence[float] | None = None) -> tuple[pa.DataType, Make]:
     """Values of a list, each as often as its weight says; without weights, as often as another.
 
     Raises ValueError without values, and for weights that do not fit.
@@ -109,15 +156,17 @@ def choice(options: Sequence[Any], weights: Sequence[float] | None = None) -> Co
     def make(*numbers: int) -> pa.Array:
         return every.take(pa.array(np.searchsorted(borders, _shares(*numbers) * borders[-1], "right")))
 
-    return Column(every.type, make)
+    return every.type, make
 
 
-def sequence(first: int = 0, step: int = 1) -> Column:
+@_column
+def sequence(first: int = 0, step: int = 1) -> tuple[pa.DataType, Make]:
     """Numbers one after the other: 0, 1, 2."""
-    return Column(pa.int64(), lambda _, start, stop: first + step * np.arange(start, stop))
+    return pa.int64(), lambda _, start, stop: first + step * np.arange(start, stop)
 
 
-def times(begin: datetime | str, *, every: float | str, late_by: float | str = 0) -> Column:
+@_column
+def times(begin: datetime | str, *, every: float | str, late_by: float | str = 0) -> tuple[pa.DataType, Make]:
     """Times of records: one `every` so often, each earlier by a random time up to `late_by`.
 
     `begin`: that of the first; without a zone UTC. Raises ValueError for what is no time or duration.
@@ -128,4 +177,4 @@ def times(begin: datetime | str, *, every: float | str, late_by: float | str = 0
     def make(seed: int, start: int, stop: int) -> npt.NDArray[np.int64]:
         return first + step * np.arange(start, stop) - _random(0, most, seed, start, stop)
 
-    return Column(pa.timestamp("us", "UTC"), make)
+    return pa.timestamp("us", "UTC"), make
