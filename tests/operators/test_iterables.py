@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,12 +97,25 @@ def test_the_index_of_pandas() -> None:
         from_frame([1, 2])
 
 
+@dataclass
+class Price:
+    cents: int
+
+    def __post_init__(self) -> None:
+        if self.cents < 0:
+            raise ValueError(f"{self.cents} is no price")
+
+
 def test_the_type_of_items() -> None:
     assert from_iterable(NUMBERS).output.schema.describe() == "Number(value: int64)"
     assert from_iterable(function).output.schema.describe() == "object"
     assert run_local(application(from_iterable([1, "a", None]), object)).collected("sink") == [1, "a", None]
     with pytest.raises(RidgelineError, match=r"(?s)source.*value"):
         run_local(application(from_iterable([("a",)], Number)))
+    with pytest.raises(SchemaError, match=r"item \(\) has 0 values, but the list has tuples of Number"):
+        run_local(application(from_iterable([()], Number)))
+    with pytest.raises(RidgelineError, match=r"`source`: its items have failed: ValueError: -1 is no price"):
+        run_local(application(from_iterable([(1,), (-1,)], Price), Price))
 
 
 def until_told(count: int, told: threading.Event) -> Callable[[], Iterator[Number]]:

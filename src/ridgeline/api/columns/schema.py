@@ -395,7 +395,7 @@ def _unmarked(schema: pa.Schema) -> pa.Schema:
 def tuple_maker(kind: Any) -> Callable[[Any], Any]:
     """The function that makes a tuple of a type of a plain one; other values stay as they are.
 
-    It raises SchemaError for another number of values.
+    It raises SchemaError for another number of values, and what the type raises.
     """
     if isinstance(kind, pa.Schema):
         names, new = kind.names, dict
@@ -407,13 +407,12 @@ def tuple_maker(kind: Any) -> Callable[[Any], Any]:
     def made(item: Any) -> Any:
         if type(item) is not tuple:
             return item
-        try:
-            return new(**dict(zip(names, item, strict=True)))
-        except (TypeError, ValueError) as error:
+        if len(item) != len(names):
             found = f"item {shorten(item)} has {len(item)} value{'' if len(item) == 1 else 's'}"
             raise SchemaError(
                 f"{found}, but the list has tuples of {Schema(kind).describe()}; give one for each field"
-            ) from error
+            )
+        return new(**dict(zip(names, item, strict=True)))
 
     return made
 
