@@ -75,7 +75,6 @@ class EnrichOptions(OperatorAttributes, total=False):
     """Properties of `AsyncMap` that `enrich` passes on, and attributes of the operator."""
 
     concurrency: int
-    ordered: bool
     timeout: float | str | None
     retries: int
     back_off: float | str
