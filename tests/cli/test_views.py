@@ -99,6 +99,7 @@ def test_the_progress_of_sources():
     for backlog, unit, expected in (
         ({"value": 5_000_000.0, "basis": "estimated"}, "bytes", "about 4.8 MiB"),
         ({"value": 70.0, "basis": "lower bound"}, "windows", "at least 70 windows"),
+        ({"value": 0.0, "basis": "exact"}, None, "0 units"),
         ({"value": None, "basis": "exact", "infinite": True}, "records", "unbounded"),
         (UNKNOWN, "records", "-"),
     ):

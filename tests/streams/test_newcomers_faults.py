@@ -203,7 +203,7 @@ FAULTS: list[tuple[Steps, *tuple[str, ...]]] = [
     (lambda s: by_its_end(s).aggregate("step", **N), "is grouped by `window_end`", "`at=agg.window_end("),
     (
         lambda s: s.join_in_window("step", s, "ident", session("1m")),
-        "must be tumbling or sliding ones by time",
+        "must be tumbling ones by time",
     ),
     (lambda s: s.app.sql("step", "select 1 as n from s", s=s, windows=rolling("1m")), "must be tumbling or"),
     (lambda _: agg.avg("cents"), "there is no aggregate `avg`; did you mean `mean`?"),  # type: ignore[attr-defined]

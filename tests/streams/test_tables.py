@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError, Stream, ValidationError
+from ridgeline.operators import absence, rate, session, streak, tumbling
 from ridgeline.operators import aggregate as agg
-from ridgeline.operators import rate, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.depth import deeper
@@ -148,6 +148,10 @@ Stream_ = Stream[Any]
         (lambda one, other: one.join("d", other.table("t", "idd"), on={"customer": "idd"}), "`idd`"),
         (lambda one, other: one.join("d", other.table("t", "id"), on={"custmer": "id"}), "`custmer`"),
         (lambda one, other: one.join("d", other.table("t", "id"), on="id"), "never equal"),
+        (lambda one, other: other.table("t", "id", deleted="country").changes, "country`, which is string"),
+        (lambda one, other: one.join_in_window("j", other, "id", session("1m")), "must be tumbling ones"),
+        (lambda one, other: other.group_by("id").detect("d", absence("1s")), r"d\.input.*with_times\("),
+        (lambda one, other: one.group_by("id").detect("d", streak("id", 2)), "not true or false; compare it"),
     ],
 )
 def test_wrong_tables_and_columns_are_refused_before_it_runs(
@@ -225,6 +229,7 @@ def test_an_operator_of_ones_own_must_have_the_key() -> None:
         ({}, "step `counts` has no aggregate"),
         ({"partitions": 2}, "step `counts` has no aggregate"),
         ({"n": agg.count(), "close_after": "10s"}, r"option of the windows: `window\(\.\.\., close_after"),
+        ({"n": agg.count(), "emit": "records"}, r"option of aggregates without `window\("),
         ({"n": agg.count}, r"`n` of step `counts` is a function; call it: `n=agg.count\(...\)`"),
     ],
 )

@@ -112,6 +112,8 @@ class AsyncMap(GivenSchema, Generic[T, Made]):
             except (Exception, asyncio.CancelledError) as error:
                 if not left and isinstance(error, asyncio.CancelledError):  # by a client library
                     raise RidgelineError("the function was cancelled (`CancelledError`)") from error
+                if not left and limit is not None and isinstance(error, TimeoutError) and not error.args:
+                    raise TimeoutError(f"the function took longer than `timeout`, {limit:g} s") from error
                 if not left:
                     raise
                 await asyncio.sleep(wait)

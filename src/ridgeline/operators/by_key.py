@@ -77,6 +77,12 @@ class LatestByKey(DividedOperator):
         """The number of rows of the table."""
         return len(self.latest)
 
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the stream. Raises SchemaError for a column of deletions that is none."""
+        if "input" in inputs:
+            check_deleted(inputs["input"], self.deleted)
+        return super().derived_schema(port, inputs)
+
     @input.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
         """Take the rows of a batch into the table; pass on those that change it."""
@@ -96,6 +102,17 @@ class LatestByKey(DividedOperator):
             elif old != new:
                 latest[key] = new
         self.output.emit_batch(filtered(batch, changes), rows=changes)
+
+
+def check_deleted(schema: Schema, deleted: str | None) -> None:
+    """Raise SchemaError for a column of deletions that a stream lacks, or that is not of booleans."""
+    if deleted is None:
+        return
+    check_columns(schema, [deleted], "`deleted`")
+    kind = schema.arrow.field(deleted).type
+    if not pa.types.is_boolean(kind) and not pa.types.is_null(kind):
+        what = f"`deleted` names `{deleted}`, which is {kind}, not a column of booleans"
+        raise SchemaError(f'{what}; compute one before: `with_columns("marked", gone="op = \'delete\'")`')
 
 
 def deletions(batch: pa.RecordBatch, deleted: str | None) -> list[bool]:

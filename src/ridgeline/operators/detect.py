@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Detect(DividedOperator):
-    """Find a pattern in the records of each key: a threshold, silence, a sequence, a rate, an anomaly.
+    """Find a pattern in the records of each key: a threshold, a streak, silence, a sequence, a rate.
 
     Input: any stream with columns. Output: the key's columns, `what` was found, and `since` when it holds.
     With `value="celsius"` also a column of this name: a float that says how much, or null. A finding has the
@@ -75,6 +75,10 @@ class Detect(DividedOperator):
     """By key, what the pattern remembers."""
     by_record = Timers(by="record")
     by_clock = Timers(by="clock")
+
+    def needs_times(self) -> str:
+        """For the deadlines of patterns."""
+        return "looks for patterns in records"
 
     @metric(help="Keys that the pattern remembers something of.")
     def held_keys(self) -> int:

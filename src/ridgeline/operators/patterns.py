@@ -263,13 +263,19 @@ def is_expression(condition: object) -> bool:
 
 
 def holds(condition: Condition, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-    """For each record whether a condition is true; null is not. Raises SchemaError without polars."""
+    """For each record whether a condition is true; null is not.
+
+    Raises SchemaError for an expression that is neither true nor false, and without polars.
+    """
     if isinstance(condition, str) or is_expression(condition):
         pl = imported()
         expression = pl.sql_expr(condition) if isinstance(condition, str) else condition
         frame: Any = pl.from_arrow(batch)
-        mask = frame.select(expression.alias("mask")).to_series().fill_null(value=False)
-        return np.broadcast_to(mask.to_numpy().astype(np.bool_), len(batch))
+        mask = frame.select(expression.alias("mask")).to_series()
+        if mask.dtype not in (pl.Boolean, pl.Null):
+            what = f"the condition {shorten(condition)} gives {mask.dtype}, not true or false"
+            raise SchemaError(f"{what}; compare it with something: `cents > 0`")
+        return np.broadcast_to(mask.fill_null(value=False).to_numpy().astype(np.bool_), len(batch))
     function: Callable[[dict[str, Any]], object] = condition
     return np.array([bool(function(row)) for row in batch.to_pylist()], np.bool_)
 

@@ -16,7 +16,7 @@ from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.columns.nulls import one
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
-from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
+from ridgeline.operators._divided import DividedOperator, row_keys
 from ridgeline.operators._exact import Index
 from ridgeline.operators._joined import (
     On,
@@ -30,7 +30,7 @@ from ridgeline.operators._joined import (
     rows_of,
 )
 from ridgeline.operators._vectors import filtered, last_rows
-from ridgeline.operators.by_key import deletions
+from ridgeline.operators.by_key import check_deleted, deletions
 
 _MOST_ROWS = 1_000_000
 _MOST_BYTES = 1 << 28
@@ -291,8 +291,7 @@ class TableJoin(DividedOperator):
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         if port != "output" or not {"input", "table"} <= inputs.keys():
             return None
-        if self.deleted is not None:
-            check_columns(inputs["table"], [self.deleted], "`deleted`")
+        check_deleted(inputs["table"], self.deleted)
         first, second = inputs["input"], inputs["table"]
         return pair_schema(first, second, self.on, self.how, self.suffix, [self.deleted])
 

@@ -82,7 +82,7 @@ def backlog(source: Mapping[str, Any], _at: float | None) -> str:
         return "unbounded"
     if found["value"] is None:
         return UNKNOWN
-    value = size(found["value"]) if unit == "bytes" else f"{rate(found['value'])} {unit}"
+    value = size(found["value"]) if unit == "bytes" else f"{rate(found['value'])} {unit or 'units'}"
     return f"{known_as(found['basis'])}{value}"
 
 

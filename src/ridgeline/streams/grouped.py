@@ -228,6 +228,8 @@ def divided(
             remedy += f"; or did you mean `{close}`?" if close else ""
             if column in WindowOptions.__annotations__:
                 remedy = f"it is an option of the windows: `window(..., {column}=...)`"
+            elif column in ("emit", "ttl"):
+                remedy = "it is an option of aggregates without `window(...)`; leave one of them out"
             raise RidgelineError(
                 f"`{column}` of step `{name}` is {shorten(one)}, which is no aggregate; {remedy}"
             )

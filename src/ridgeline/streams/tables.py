@@ -152,7 +152,7 @@ class KeyedSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """Pairs with records of another stream in the same tumbling window; see `WindowJoin`."""
-        check_windows(name, windows)
+        check_windows(name, windows, "tumbling")
         join = WindowJoin(on, windows, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
 
@@ -194,10 +194,10 @@ class KeyedSteps(Steps[T_co]):
         return joined
 
 
-def check_windows(name: str, windows: object) -> None:
+def check_windows(name: str, windows: object, kinds: str = "tumbling or sliding") -> None:
     """Raise RidgelineError for windows that are neither tumbling nor sliding by time."""
     if not isinstance(windows, Sliding | Mapping):
-        what = f"the windows of step `{name}` must be tumbling or sliding ones by time, the same for all keys"
+        what = f"the windows of step `{name}` must be {kinds} ones by time, the same for all keys"
         raise RidgelineError(f'{what}; got {shorten(windows)}; give such as `tumbling("1m")`')
 
 

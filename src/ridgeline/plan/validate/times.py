@@ -19,11 +19,12 @@ from ridgeline.plan.logical import LogicalOperator
 def check_times(draft: Draft, faults: Faults) -> None:
     """Check all operators that go by time: with windows, timers, keys with a time to live, `end_of_input`."""
     for operator in draft.operators:
-        _check_need(faults, operator)
+        need = operator.operator.needs_times()
+        _check_need(faults, operator, need)
         for name, state in operator.declared.states.items():
             if isinstance(state, Timers):
                 _check_handler(faults, operator, name, state)
-            if isinstance(state, KeyedState) and _goes_by_record(state):
+            if isinstance(state, KeyedState) and _goes_by_record(state) and not need:
                 _check_record_time(faults, operator, name, timers=isinstance(state, Timers))
         if operator.is_input and type(operator.operator).end_of_input is not Operator.end_of_input:
             what = f"`{operator.kind}` overrides `end_of_input`, which is not called of an input operator"
@@ -64,9 +65,8 @@ def _check_record_time(faults: Faults, operator: LogicalOperator, name: str, *, 
         faults.add(operator.name, f"{what} by record time, {why}", remedy)
 
 
-def _check_need(faults: Faults, operator: LogicalOperator) -> None:
+def _check_need(faults: Faults, operator: LogicalOperator, need: str) -> None:
     """Refuse an operator that needs times at a port which no watermark reaches."""
-    need = operator.operator.needs_times()
     for name, source in operator.entered.items() if need else ():
         if source is None or _has_watermark([source.operator]):
             continue
