@@ -115,7 +115,7 @@ def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911, PLR0912  one return 
     if isinstance(value, (bytes, bytearray)):
         return _mix_one(zlib.crc32(value))
     if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        aware = value.replace(tzinfo=UTC) if value.utcoffset() is None else value
         whole = aware - EPOCH
         return _mix_one(((whole.days * 86_400 + whole.seconds) * 1_000_000 + whole.microseconds) & _MASK64)
     if isinstance(value, date):

@@ -1,5 +1,5 @@
 import enum
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
@@ -43,6 +43,11 @@ class Odd(int):
     __hash__ = int.__hash__
 
 
+class Nowhere(tzinfo):
+    def utcoffset(self, when):
+        return None
+
+
 NAIVE = datetime(2026, 1, 1)  # noqa: DTZ001  what is tested
 NUMBERS = (
     st.integers()
@@ -77,6 +82,7 @@ def test_equal_numbers_have_one_hash(number):
         (0.0, -0.0),
         (datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 14, tzinfo=timezone(timedelta(hours=2)))),
         (NAIVE, NAIVE.replace(fold=1)),
+        (NAIVE, NAIVE.replace(tzinfo=Nowhere())),
     ],
 )
 def test_keys_that_are_equal_have_one_hash(one, other):

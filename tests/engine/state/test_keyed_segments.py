@@ -1,6 +1,7 @@
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -145,6 +146,19 @@ def test_a_key_without_a_stable_hash_keeps_the_cell_in_memory(folder, key):
     assert len(cell) == 41
     assert compact(cell, folder.write) is None
     assert len(cell.snapshot()[2]) == 41
+
+
+def test_a_key_of_the_second_hour_that_comes_twice_finds_what_it_is_equal_to(folder):
+    night = datetime(2026, 10, 25, tzinfo=ZoneInfo("Europe/Berlin"))
+    cell = held(folder, {("a", night.replace(hour=hour)): hour for hour in range(6)})
+    second = "a", night.replace(hour=2, fold=1)
+    assert second in cell
+    assert cell[second] == 2
+    assert cell.get_many([second, ("a", night)]).tolist() == [2, 0]
+    assert ("a", frozenset()) not in cell
+    cell[second] = 7
+    assert len(cell) == len(dict(cell)) == 6
+    assert cell["a", night.replace(hour=2)] == 7
 
 
 def test_nothing_is_written_if_nothing_changed(folder):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
@@ -55,18 +56,28 @@ def hash_many(keys: Keys) -> Hashes:
 
 
 def hash_wanted(keys: Keys) -> Hashes:
-    """`hash_many` for keys that are looked for: one that has no hash, so cannot be found, gets any."""
+    """`wanted_hash` of each key."""
     try:
         return hash_many(keys)
     except UnstableKeyError:
-        return np.fromiter(map(_hash_wanted, keys), np.uint64, len(keys))
+        return np.fromiter(map(wanted_hash, keys), np.uint64, len(keys))
 
 
-def _hash_wanted(key: object) -> int:
+def wanted_hash(key: object) -> int:
+    """`hash_one` for a key that is looked for: that of an equal one, and any for one that cannot be found."""
     try:
         return hash_one(key)
     except UnstableKeyError:
+        with suppress(TypeError):
+            return stable_hash(_unfolded(key))
         return 0
+
+
+def _unfolded(key: object) -> object:
+    """The key that is equal to it and that may be in files: with the first of an hour that comes twice."""
+    if isinstance(key, tuple):
+        return tuple(map(_unfolded, key))
+    return key.replace(fold=0) if isinstance(key, datetime) else key
 
 
 def routed(keys: Sequence[Any]) -> Hashes:

@@ -93,10 +93,7 @@ class Segments(KeyedBase):
 
     def __contains__(self, key: object) -> bool:
         """Whether the key is there. As `find`, without reading the value."""
-        try:
-            hashed = keyed_hash.hash_one(key)
-        except UnstableKeyError:
-            return False
+        hashed = keyed_hash.wanted_hash(key)
         for lookups in self._lookups:
             for place_of, _ in lookups:
                 place = place_of(hashed, key)
@@ -108,10 +105,7 @@ class Segments(KeyedBase):
 
     def find(self, key: object, default: object) -> object:
         """The value of a key, a new object if it can change in place; `default` if there is none."""
-        try:
-            hashed = keyed_hash.hash_one(key)
-        except UnstableKeyError:
-            return default
+        hashed = keyed_hash.wanted_hash(key)
         for lookups in self._lookups:
             for place_of, value_at in lookups:
                 place = place_of(hashed, key)
