@@ -1,6 +1,7 @@
 import pytest
 
 from ridgeline.measure.progress.throughput import Throughput, Tuples
+from ridgeline.measure.topology import Topology
 from support.measure.reports import of_reports
 from support.measure.simulated_window import operator_ended
 
@@ -81,3 +82,12 @@ def test_a_clock_that_was_set_back_divides_by_nothing():
     add(throughput, START, {"in": 10}, {"out": 2})
     add(throughput, START - 50, {"in": 10}, {})
     assert throughput.rates(1, START - 50) == Tuples({"in": 30.0}, {"out": 2.0}, 1.0)
+
+
+def test_a_clock_that_was_set_back_with_a_new_plan_is_followed():
+    throughput = Throughput()
+    add(throughput, START, {"in": 10}, {})
+    throughput.planned(Topology((), ()))
+    add(throughput, START - 50, {"in": 30}, {})
+    assert throughput.rates(1, START - 50) == Tuples({"in": 30.0}, {}, 1.0)
+    assert throughput.totals(1) == Tuples({"in": 40})

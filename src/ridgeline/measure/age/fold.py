@@ -110,7 +110,7 @@ class AgeFold:
         """Replace the plan. Ages go on by label and partition."""
         self._topology, self._nodes = topology, {node.series: node for node in topology.operators}
         self._ages.planned(self._nodes)
-        self._publish.planned(topology.names)
+        self._publish.planned(set(topology.names))
 
     def window(self, event: WindowReported, commit: WindowCommitted) -> None:
         """Take a committed window of the plan in; the ages at `commit` are known only now."""

@@ -109,7 +109,9 @@ class Throughput:
         at, ends, totals = event.at, self._ends, self._totals
         after = totals[-1].copy()
         after[self._places] += event.tuples
-        if at <= ends[-1]:
+        if at <= ends[-1] and len(ends) == 1:  # there is no window of the plan to add it to
+            ends[0] = at - self._first
+        elif at <= ends[-1]:
             at = ends.pop()
             totals.pop()
         ends.append(at)
