@@ -151,6 +151,8 @@ class InputPort(Port, Generic[T]):
         self.process_name: str | None = None
         self.process_batch_name: str | None = None
         self.control_name: str | None = None
+        self.controls = False
+        """Whether its class body decorates a method for control tuples, also if that cannot be found."""
         self.doubled: tuple[str, ...] = ()
         """Methods in the place of which another one is called."""
 
@@ -184,6 +186,7 @@ class InputPort(Port, Generic[T]):
         They are forwarded to all output ports. If it returns True they do not: the operator emits its own
         instead.
         """
+        self.controls = self.controls or not self.name  # it has its name once the class body is over
         mark(self, "control_name", function)
         return function
 

@@ -98,6 +98,23 @@ def test_a_method_that_is_hidden_is_a_fault_that_says_how_to_order_decorators(be
     assert "`@numbers.process_batch`, above other decorators" in str(caught.value)
 
 
+def test_a_method_for_control_tuples_that_is_hidden_is_a_fault_too():
+    class Double(Base):
+        numbers = InputPort(N)
+
+        @numbers.process
+        def take(self, number):
+            pass
+
+        @plain
+        @numbers.control
+        def told(self, value):
+            pass
+
+    with pytest.raises(ValidationError, match=r"hidden by another decorator; put `@numbers.control` above"):
+        doubles(Double)
+
+
 def test_timers_find_theirs():
     class Late(Operator):
         numbers = InputPort(N)

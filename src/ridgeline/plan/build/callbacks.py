@@ -56,6 +56,9 @@ def _name_faults(operator: Operator, port: InputPort[Any]) -> Iterator[CallbackF
             what = f"`{name}` of `{kind}` is decorated for the port"
             what += f", but operators have a `{name}` of their own"
             yield CallbackFault(port.name, what, "call it something else")
+    if port.controls and port.control_name is None:
+        what = f"the method of `{kind}` that takes its control tuples is hidden by another decorator"
+        yield CallbackFault(port.name, what, f"put `@{port.name}.control` above it")
     for name in port.doubled:
         what = f"`{name}` of `{kind}` is never called: another method is decorated for the port"
         what += " in the same way"
