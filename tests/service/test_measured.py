@@ -106,6 +106,18 @@ def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run,
     assert outcome.ended
 
 
+def test_a_fault_of_which_nothing_can_be_written_is_the_drivers_error_all_the_same(run, monkeypatch, caplog):
+    def fails(*_args):
+        raise ZeroDivisionError("no such thing")
+
+    monkeypatch.setattr(Master, "_has_committed", fails)
+    monkeypatch.setattr(ApplicationRun, "debug_dump", lambda *_args: {}["nothing"])
+    with pytest.raises(ZeroDivisionError, match="no such thing") as raised:
+        run(ServiceOptions(port=None))
+    assert not hasattr(raised.value, "__notes__")
+    assert "the last events and instructions could not be written" in caplog.text
+
+
 def test_a_registry_that_cannot_be_written_is_reported_and_the_run_goes_on(run, monkeypatch):
     def full(_entry):
         raise RidgelineError("the application cannot be registered")
