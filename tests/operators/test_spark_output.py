@@ -361,14 +361,16 @@ def test_a_driver_that_is_taken_over_while_spark_writes_touches_no_rows(spark: A
     driver.publisher = output.publisher()
     driver.publisher.open(driver.context, None)
     (out / "_ridgeline-window=0-0").mkdir(parents=True)  # of one that was killed
-    (out / "_ridgeline-day=0-0").mkdir()  # another output writes there
+    others = ["_ridgeline-day=0-0", "_ridgeline-window=0-late-0"]  # other outputs write there
+    for name in others:
+        (out / name).mkdir()
     driver.commit(0, part.window(batch(n=[0]))[1])
     overtakes.append(1)
     (out / "window=1").mkdir()
     (out / "window=1" / "part.json").write_text('{"n": 1}\n')
     with pytest.raises(FencedError):
         driver.commit(1, part.window(batch(n=[1]))[1])
-    assert sorted(path.name for path in out.iterdir()) == ["_ridgeline-day=0-0", "window=0", "window=1"]
+    assert sorted(path.name for path in out.iterdir()) == [*others, "window=0", "window=1"]
     assert [path.name for path in (out / "window=1").iterdir()] == ["part.json"]
 
 

@@ -266,7 +266,7 @@ class SparkPublisher(SegmentPublisher):
         folders = _Folders(spark)
         if not self._cleared:  # the window that a killed driver was writing is the first that is written now
             for left in folders.names(above or "/"):
-                if left.startswith(f"{_BESIDE}{name}-"):
+                if left.removeprefix(f"{_BESIDE}{name}-").isdecimal():  # not of an output `{name}-late`
                     folders.remove(f"{above}/{left}")
             self._cleared = True
         writer.options(**{**options, "path": beside}).mode(self._output.mode).save()
