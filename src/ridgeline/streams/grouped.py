@@ -207,8 +207,9 @@ def divided(
 ) -> tuple[dict[str, Aggregate], Any]:
     """The aggregates and the attributes among the keyword arguments of a step.
 
-    `options`: keywords that are neither. Raises RidgelineError for no aggregate, for those without a name for
-    their column, `unnamed`, for a function of `aggregate` that was not called, and for other keywords.
+    `unnamed`: aggregates without a name for their column. `options`: keywords that are neither. Raises
+    RidgelineError for these, for no aggregate, for a function of `aggregate` that was not called, and for
+    other keywords.
     """
     if unnamed:
         kind = getattr(unnamed[0], "kind", "count")

@@ -1,8 +1,8 @@
 """Hashes of keys, by which files are sorted: the stable hashes, by which tuples are divided, too.
 
-Keys that are equal in a dict have the same one, in every process: `1`, `1.0`, `True` and `Decimal(1)`, or a
-named tuple and the tuple. Keys of which that is not known have none here. Lists of one plain type are hashed
-at once; what a key is hashed to alone is the same.
+Keys that are equal in a dict have the same one, in every process. So have `1`, `1.0`, `True` and
+`Decimal(1)`, or a named tuple and the tuple. Keys of which that is not known have none here. Lists of one
+plain type are hashed at once; what a key is hashed to alone is the same.
 """
 
 from __future__ import annotations
