@@ -149,6 +149,12 @@ def test_faults_of_what_is_decoupled() -> None:
     assert "decoupled streams lie between them" in text
 
 
+def test_how_long_a_queue_keeps_rows_is_a_duration() -> None:
+    app = Application("shop")
+    app.read("items", ListInput(int, [1])).decouple("queue", keep="10x").write("sink", CollectorSink(int))
+    assert "decoupled with `keep='10x'`, which is no duration" in faults_of(app)
+
+
 def test_rule_over_regions_is_a_fault() -> None:
     app, _, _ = fan()
     app.add_affinity(AffinityRule("AFFINITY", ["fast", "slow"]))

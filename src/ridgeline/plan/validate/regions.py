@@ -12,6 +12,7 @@ from ridgeline.api.application import KEEP
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import Faults, listed
 from ridgeline.api.support.attribute import Scope
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.draft import Draft, free_name
 from ridgeline.plan.graph import Stream
@@ -58,10 +59,21 @@ def divide(draft: Draft, faults: Faults) -> tuple[Region, ...]:
             what = f"stream `{stream.name}` is decoupled at `{end}`, but other streams lead there from "
             what += f"`{stream.source}` that are not: both ends are one region"
             faults.add(str(end), what, "decouple these too, or none of them")
+    _check_keeps(faults, cuts)
     for stream, end in letters:
         sinks = {**stream.sinks, end: replace(stream.sinks[end], decoupled=True)}
         draft.streams[stream.name] = replace(stream, sinks=sinks)
     return _named(draft, faults, groups, cuts, letters)
+
+
+def _check_keeps(faults: Faults, cuts: list[Cut]) -> None:
+    """Add a fault for each decoupled stream whose `keep` is no duration."""
+    for stream in {stream.name: stream for stream, _ in cuts}.values():
+        try:
+            parse_duration(stream.keep)
+        except ValueError:
+            what = f"stream `{stream.name}` is decoupled with `keep={stream.keep!r}`, which is no duration"
+            faults.add(stream.name, what, 'give a number of seconds, or a text such as `keep="1h"`')
 
 
 def _is_inside(groups: Sets[str], cut: Cut) -> bool:
