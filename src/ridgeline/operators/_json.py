@@ -179,20 +179,28 @@ class Number(str):
     __slots__ = ()
 
 
+class Doubled(dict[str, Any]):
+    """An object that has a field twice: the first of such is `double`."""
+
+    double = ""
+
+
 def parse_line(line: bytes) -> Any:
     """Parse a line of JSON. Numbers stay text (`Number`, also NaN and the infinities).
 
-    Raises ValueError, also for an object with a field twice; RecursionError.
+    Raises ValueError, RecursionError.
     """
     return _decode(line.decode())
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
-    if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"`{next(name for name in names if names.count(name) > 1)}` is given twice")
-    return made
+    if len(made) == len(pairs):
+        return made
+    names = [name for name, _ in pairs]
+    doubled = Doubled(made)
+    doubled.double = next(name for name in names if names.count(name) > 1)
+    return doubled
 
 
 _decode = json.JSONDecoder(
@@ -253,12 +261,13 @@ def _value_of(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911  one 
         return lambda value: [item_of(item) for item in _of_class(value, list, kind)]
     if types.is_map(kind):
         of_item = value_of(kind.item_type)
-        return lambda value: [(key, of_item(item)) for key, item in _of_class(value, dict, kind).items()]
+        return lambda value: [(key, of_item(item)) for key, item in _single(value, kind).items()]
     if types.is_struct(kind):
         inners = {field.name: value_of(field.type) for field in kind}
+        names = frozenset(inners)
 
         def read(value: Any) -> dict[str, Any]:
-            fields = _of_class(value, dict, kind)
+            fields = _single(value, kind, names)
             return {name: inner(fields.get(name)) for name, inner in inners.items()}
 
         return read
@@ -293,3 +302,11 @@ def _of_class(value: Any, kind: type, wanted: pa.DataType) -> Any:
     if isinstance(value, kind) and not (kind is str and isinstance(value, Number)):
         return value
     raise TypeError(f"{value} is no {wanted}")
+
+
+def _single(value: Any, kind: pa.DataType, names: frozenset[str] | None = None) -> dict[str, Any]:
+    """An object. Raises TypeError for another value, ValueError if one of `names` (None: any) is doubled."""
+    fields: dict[str, Any] = _of_class(value, dict, kind)
+    if isinstance(fields, Doubled) and (names is None or fields.double in names):
+        raise ValueError(f"`{fields.double}` is given twice")
+    return fields

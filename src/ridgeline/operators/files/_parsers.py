@@ -19,7 +19,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import port_schema
-from ridgeline.operators._json import arrow_reads, parse_line, read_type, value_of, whole
+from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of, whole
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 from ridgeline.operators.files._lines import LineParser, scan
 from ridgeline.operators.files._listing import checked_columns, refuse_folders
@@ -251,6 +251,9 @@ class JsonParser(LineParser):
             objects = [parse_line(line) for line in lines.split(b"\n") if line.strip()]
             if len(objects) != count or not all(isinstance(item, dict) for item in objects):
                 raise ValueError(_NO_OBJECT)
+            for name in (item.double for item in objects if isinstance(item, Doubled)):
+                if name in self._schema.arrow.names:
+                    raise ValueError(f"`{name}` is given twice")
             found = {}
             for field in fields:
                 value = value_of(field.type)
