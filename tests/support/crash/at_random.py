@@ -27,6 +27,7 @@ from ridgeline.testing import run_local
 from support.crash import all_inputs
 from support.crash.all_inputs import KEYS, KINDS, ONCE, REPLAYED
 from support.crash.processes import committed
+from support.manifests import last_of
 
 REFUSED = re.compile("cannot rewind|cannot be rewound|would be given twice|its files would stay")
 NAMED = re.compile(r"rewind to window (\d+) or later|it can be rewound to ([\d, ]+)")
@@ -157,6 +158,12 @@ class Program:
             one.name for one in plan_application(all_inputs.application(str(self.folder))).logical.regions
         ]
 
+    def passed_over(self, which):
+        """The windows that rewinds have left out so far: each that has counted leaves some out."""
+        folder = self.folder / f"{which}-checkpoint"
+        found = [last_of(one) for one in (folder, *folder.glob("regions/*")) if (one / "run.json").exists()]
+        return sum(last.passed_over for last in found if last is not None)
+
     def back(self, which):
         """A rewind to some window of late, if there is one."""
         folder = self.folder / f"{which}-checkpoint"
@@ -186,14 +193,19 @@ class Program:
         while True:
             self.log(f"{self.number}: {which} {windows} {changes} {resume} {faults} {moment}")
             given = which, windows, changes, seed, resume
+            passed_over = self.passed_over(which)
             code, said = self.child(self.run, *given, faults=faults, kill_after=moment)
             self.log(f"   {code} {said}")
-            if resume := self._judged(code, said, faults, resume, before):
+            rewound = self.passed_over(which) > passed_over
+            if resume := self._judged(code, said, faults, resume, before, rewound):
                 continue
             return
 
-    def _judged(self, code, said, faults, resume, before):
-        """Whether what came of a run is right; the rewind that is to be tried next."""
+    def _judged(self, code, said, faults, resume, before, rewound):
+        """Whether what came of a run is right; the rewind that is to be tried next.
+
+        `rewound`: the rewind has counted, so a disk was full only after it.
+        """
         refused = code == 3 and resume and REFUSED.search(said)
         rewinds = "refused" if refused else "accepted" if code == 0 else "killed"
         self.counts["kills"] += code == -9
@@ -201,7 +213,7 @@ class Program:
         full = faults[1] and "space" in str(said)
         if code not in {0, -9} and not full and not refused:
             raise WrongError(said)
-        if (gone := before - self.rows()) and (not resume or refused or full):
+        if (gone := before - self.rows()) and (not resume or refused or (full and not rewound)):
             raise WrongError(f"rows are gone that were published: {sorted(gone)[:5]}; {said}")
         named = NAMED.search(said) if refused else None
         if named is None:
