@@ -1,5 +1,6 @@
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -159,6 +160,17 @@ def test_a_key_of_the_second_hour_that_comes_twice_finds_what_it_is_equal_to(fol
     cell[second] = 7
     assert len(cell) == len(dict(cell)) == 6
     assert cell["a", night.replace(hour=2)] == 7
+
+
+@pytest.mark.parametrize("kind", [Fraction, complex])
+def test_a_number_finds_the_plain_one_that_it_is_equal_to(folder, kind):
+    cell = held(folder, {number / 2: number for number in range(40)})
+    assert cell.get_many([kind(2), kind(3.5)]).tolist() == [4, 7]
+    assert kind(1) in cell
+    assert kind(50) not in cell
+    cell[kind(2)] = 9
+    assert len(cell) == len(dict(cell)) == 40
+    assert cell[2] == 9
 
 
 def test_nothing_is_written_if_nothing_changed(folder):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -69,14 +70,22 @@ def wanted_hash(key: object) -> int:
         return hash_one(key)
     except UnstableKeyError:
         with suppress(TypeError):
-            return stable_hash(_unfolded(key))
+            return stable_hash(_in_files(key))
         return 0
 
 
-def _unfolded(key: object) -> object:
-    """The key that is equal to it and that may be in files: with the first of an hour that comes twice."""
+def _in_files(key: object) -> object:
+    """The key that is equal to it and that may be in files: with the first of an hour that comes twice.
+
+    A number of another type is the plain one that it is equal to.
+    """
     if isinstance(key, tuple):
-        return tuple(map(_unfolded, key))
+        return tuple(map(_in_files, key))
+    if isinstance(key, (Fraction, complex)):
+        for plain in (int, float):
+            with suppress(OverflowError, ValueError):  # infinite, NaN
+                if plain(key.real) == key:
+                    return plain(key.real)
     return key.replace(fold=0) if isinstance(key, datetime) else key
 
 
